@@ -42,7 +42,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     "example 'pool gpu'. Default: every scenario in the report.",
 )
 @click.option(
-    "--tolerate", multiple=True, metavar="KEY", help="A taint that your pods tolerate, besides the GPU taint."
+    "--tolerate", multiple=True, metavar="KEY", help="A taint that your pods tolerate, in addition to the GPU taint."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the report and its times.")
 def main(

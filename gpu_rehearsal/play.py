@@ -147,12 +147,12 @@ def _check_roles(stage: Stage) -> Iterator[Line]:
     calls = [each for each in stage.aws.calls if each.principal]
     for role in sorted({each.principal for each in calls}):
         own = [each for each in calls if each.principal == role]
-        refused = sorted({f"{each.action} ({each.message})" for each in own if not each.allowed})
+        denied = sorted({f"{each.action} ({each.message})" for each in own if not each.allowed})
         yield Line(
             scenario=PERMISSIONS,
             promise=f"role {role.rpartition('/')[2]} has the permissions that it uses",
-            outcome=Outcome.FAILED if refused else Outcome.HELD,
-            text="; ".join(refused) or f"{len({each.action for each in own})} actions",
+            outcome=Outcome.FAILED if denied else Outcome.HELD,
+            text="; ".join(denied) or f"{len({each.action for each in own})} actions",
         )
 
 
@@ -169,12 +169,12 @@ def _check_service_accounts(stage: Stage, *, since: int = 0) -> Iterator[Line]:
         if use.user.startswith(_ACCOUNT_PREFIX) and use.user not in controllers:
             by_user[use.user].append(use)
     for user, own in sorted(by_user.items()):
-        refused = sorted({f"{each.verb} {each.resource or each.path}" for each in own if each.decision != "allow"})
+        denied = sorted({f"{each.verb} {each.resource or each.path}" for each in own if each.decision != "allow"})
         yield Line(
             scenario=PERMISSIONS,
             promise=f"account {user.removeprefix(_ACCOUNT_PREFIX).replace(':', '/')} has the permissions that it uses",
-            outcome=Outcome.FAILED if refused else Outcome.HELD,
-            text="; ".join(refused) or f"{len({(each.verb, each.resource) for each in own})} kinds of call",
+            outcome=Outcome.FAILED if denied else Outcome.HELD,
+            text="; ".join(denied) or f"{len({(each.verb, each.resource) for each in own})} kinds of call",
         )
 
 

@@ -40,7 +40,7 @@ def render() -> str:
     types = {name: describe(name, row) for name, row in nvidia_rows().items()}
     types |= {name: complete(name, row) for name, row in facts.BY_HAND.items()}
     head = {"columns": columns(), "retired": retired()}
-    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(types[name])}" for name in sorted(types, key=by_size))
+    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(types[name])}" for name in sorted(types, key=size_key))
     return json.dumps(head, indent=2)[:-2] + ',\n  "types": {\n' + body + "\n  }\n}\n"
 
 
@@ -60,7 +60,7 @@ def plain_families() -> dict[str, dict[str, int | None]]:
     """Return the max pods of each size of each family without GPUs; unknown for types that only botocore lists."""
     gpu_series, rows = {series(name) for name in nvidia_rows()}, all_rows()
     found: dict[str, dict[str, int | None]] = {}
-    for name in sorted({*rows, *named_by_botocore()} - GONE, key=by_size):
+    for name in sorted({*rows, *named_by_botocore()} - GONE, key=size_key):
         if series(name) not in gpu_series:
             family, size = name.split(".")
             found.setdefault(family, {})[size] = most_pods(rows[name]) if name in rows else None
@@ -96,17 +96,17 @@ def all_rows() -> dict[str, dict[str, Any]]:
 def nvidia_rows() -> dict[str, dict[str, Any]]:
     """Return the rows of moto's dump that have an NVIDIA GPU."""
     rows = all_rows()
-    return {name: row for name, row in rows.items() if any(gpu["Manufacturer"] == "NVIDIA" for gpu in gpus_of(row))}
+    return {name: row for name, row in rows.items() if any(gpu["Manufacturer"] == "NVIDIA" for gpu in gpu_entries(row))}
 
 
-def gpus_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+def gpu_entries(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the GPU entries of one row of the dump."""
     return list(row.get("GpuInfo", {}).get("Gpus", []))
 
 
 def describe(name: str, row: dict[str, Any]) -> dict[str, Any]:
     """Turn one row of the dump into one of the catalogue."""
-    [gpu] = gpus_of(row)
+    [gpu] = gpu_entries(row)
     [architecture] = row["ProcessorInfo"]["SupportedArchitectures"]
     disks = row.get("InstanceStorageInfo", {}).get("Disks", [{"Count": 0, "SizeInGB": 0}])
     network = row["NetworkInfo"]
@@ -180,7 +180,7 @@ def retired() -> dict[str, dict[str, str]]:
     return {f"{family}.{size}": why for family, why in facts.RETIRED.items() for size in facts.RETIRED_SIZES[family]}
 
 
-def by_size(name: str) -> tuple[str, int, str]:
+def size_key(name: str) -> tuple[str, int, str]:
     """Sort types by family, then size."""
     family, size = name.split(".")
     number = int("".join(digit for digit in size if digit.isdigit()) or 1)

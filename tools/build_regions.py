@@ -13,7 +13,7 @@ from typing import Any
 
 import boto3
 
-from tools.build_catalogue import DUMP_AS_OF, HARDWARE, by_size, nvidia_rows
+from tools.build_catalogue import DUMP_AS_OF, HARDWARE, nvidia_rows, size_key
 
 OUTPUT = HARDWARE / "regions.json"
 OFFERINGS = "resources/instance_type_offerings"
@@ -35,7 +35,7 @@ def render() -> str:
         "last_zones": last_zones(),
     }
     found = offered()
-    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found, key=by_size))
+    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found, key=size_key))
     return json.dumps(head, indent=2)[:-2] + ',\n  "types": {\n' + body + "\n  }\n}\n"
 
 
@@ -54,15 +54,15 @@ def read() -> list[str]:
 
 def prefixes() -> dict[str, str]:
     """Return the prefix of a region's zone ids, before the one-digit number."""
-    return {region: rows_of(region)[0]["Location"][:-1] for region in read()}
+    return {region: offering_rows(region)[0]["Location"][:-1] for region in read()}
 
 
 def last_zones() -> dict[str, int]:
     """Return the highest zone number of each region. An account may not see all zones with lower numbers."""
     found = {}
     for region in read():
-        letters = {each["Location"][-1] for each in rows_of(region, "availability-zone")}
-        numbers = {int(each["Location"][-1]) for each in rows_of(region)}
+        letters = {each["Location"][-1] for each in offering_rows(region, "availability-zone")}
+        numbers = {int(each["Location"][-1]) for each in offering_rows(region)}
         found[region] = max(ord(max(letters)) - ord("a") + 1, *numbers)
     return found
 
@@ -72,7 +72,7 @@ def offered() -> dict[str, dict[str, str]]:
     types, begins = set(nvidia_rows()), prefixes()
     found: dict[str, dict[str, list[str]]] = {}
     for region in read():
-        for row in rows_of(region):
+        for row in offering_rows(region):
             if row["InstanceType"] in types:
                 found.setdefault(row["InstanceType"], {}).setdefault(region, []).append(
                     row["Location"].removeprefix(begins[region])
@@ -80,7 +80,7 @@ def offered() -> dict[str, dict[str, str]]:
     return {name: {region: "".join(sorted(zones)) for region, zones in where.items()} for name, where in found.items()}
 
 
-def rows_of(region: str, place: str = "availability-zone-id") -> list[dict[str, Any]]:
+def offering_rows(region: str, place: str = "availability-zone-id") -> list[dict[str, Any]]:
     """Return moto's dump of one region, by the ids of its zones or by their names."""
     file = files("moto.ec2").joinpath(f"{OFFERINGS}/{place}/{region}.json.gz")
     return list(json.loads(gzip.decompress(file.read_bytes())))

@@ -126,9 +126,7 @@ MISSING = f"no packed charts: run 'make charts', or set {FOLDER} to a folder tha
 def main() -> None:
     """Fetch missing charts, or report the command that fetches them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--check", action="store_true", help="fetch nothing; fail if a chart of a Go module is missing"
-    )
+    parser.add_argument("--check", action="store_true", help="fetch nothing; fail if a chart of a Go module is missing")
     check = parser.parse_args().check
     if folder_of_charts() is None:
         if check:

@@ -50,7 +50,7 @@ def compare(arguments: argparse.Namespace, old: Path, folder: Path) -> None:
     if not (old / "app.py").exists() or not (old / "cdk.json").exists():
         print(f"{arguments.base} has no app: everything in {arguments.stack} is new.")
         return
-    synthesize(old, environment_of(old), folder / "before", arguments)
+    synthesize(old, find_environment(old), folder / "before", arguments)
     synthesize(ROOT, Path(sys.executable).parent, folder / "after", arguments)
     template = folder / "before" / f"{arguments.stack}.template.json"
     if not template.exists():
@@ -60,7 +60,7 @@ def compare(arguments: argparse.Namespace, old: Path, folder: Path) -> None:
     raise SystemExit(subprocess.run(command, cwd=ROOT, check=False).returncode)
 
 
-def environment_of(checkout: Path) -> Path:
+def find_environment(checkout: Path) -> Path:
     """Return the bin folder of an environment with the pins of a checkout: the current one if they are equal."""
     pins = [(checkout / name).read_bytes() if (checkout / name).exists() else b"" for name in PINS]
     if pins == [(ROOT / name).read_bytes() for name in PINS]:

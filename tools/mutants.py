@@ -1,12 +1,12 @@
-"""Change the modules that decide, one small change at a time, and see whether their own tests notice.
+"""Test the tests of the deciding modules: make one small change at a time, and check that a test fails.
 
-`python tools/mutants.py` goes on where the last run was stopped; `python tools/mutants.py packing` takes the modules
-with that in their path. pyproject.toml names the modules and the tests of each under ``tool.mutants``.
+`python tools/mutants.py` continues the last run. `python tools/mutants.py packing` uses the modules with that word in
+their path. pyproject.toml lists the modules and the tests of each under ``tool.mutants``.
 
-Each module gets a copy of the package in .cache/mutants, and mutmut changes it there, in functions, methods and
-properties: tables and limits beside them are for tests on both sides of each. In the copy are the tests of that module
-and no conftest.py of ours, so that none can ask for a stack. What is known of a module is forgotten once the module or
-its tests change; after a change of what it imports say --anew.
+Each module has a copy of the package in .cache/mutants, in which mutmut changes functions, methods and properties.
+Tables and limits need tests of both sides instead. The copy has the tests of that module and no conftest.py, so that no
+test can request a stack. Results of a module are discarded if the module or its tests change. If its imports change,
+pass --fresh.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("gpu_constructs", "gpu_facts", "gpu_preflight")
 COPIES = ROOT / ".cache" / "mutants"
 SURVIVORS = ROOT / "tests" / "mutants" / "survivors.yaml"
-# A mutant that never ends is told from one that lives.
+# A timeout, so that a mutant that never ends counts as killed.
 KILLED = ("killed", "timeout")
 UNKNOWN = "not checked"
-# Shrinking an example helps people only; what tries many examples comes last, because most mutants die before.
+# Shrinking of examples is off: it only helps readers. Tests with many examples run last: most mutants die before.
 CONFTEST = '''"""How tests run against mutants."""
 
 from hypothesis import Phase, settings
@@ -61,7 +61,7 @@ class Subject:
 
     Attributes:
         module: Its path.
-        tests: Paths of the tests that have to notice.
+        tests: Paths of the tests that must fail.
     """
 
     module: str
@@ -75,13 +75,13 @@ class Subject:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the mutants of a module.
+    """The results of the mutants of a module.
 
     Attributes:
         module: Its path.
-        total: How many there are.
-        alive: Change and reason of each that lives; the reason is empty where none is written down.
-        outdated: Changes with a reason that no mutant makes, or that are killed.
+        total: Number of mutants.
+        alive: Change and reason of each surviving mutant. The reason is empty if none is written down.
+        outdated: Written reasons whose mutant doesn't exist or is killed.
     """
 
     module: str
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def killed(self) -> int:
-        """How many the tests notice."""
+        """Number of killed mutants."""
         return self.total - len(self.alive)
 
     def row(self) -> str:
@@ -102,7 +102,7 @@ class Outcome:
 
 
 def main() -> None:
-    """Run what is not known yet, print what lives, and fail below the share that pyproject.toml asks for."""
+    """Run untested mutants, print the survivors, and fail below the share in pyproject.toml."""
     arguments = parse()
     os.nice(10)
     settings = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]
@@ -117,14 +117,14 @@ def main() -> None:
     least = settings["mutants"]["least_killed"]
     low = [each.module for each in outcomes if each.killed * 100 < each.total * least]
     if low:
-        sys.exit(f"mutants: at least {least} % must be killed in {', '.join(low)}; write the tests that notice")
+        sys.exit(f"mutants: at least {least} % must be killed in {', '.join(low)}; write tests that kill the others")
 
 
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", default=[""], help="parts of the paths of modules; default: all")
-    parser.add_argument("--anew", action="store_true", help="forget what is known")
+    parser.add_argument("--fresh", action="store_true", help="discard earlier results")
     half = max((os.cpu_count() or 1) // 2, 1)
     parser.add_argument("--workers", type=int, default=half, help="mutants at a time; default: half as many as cores")
     return parser.parse_args()
@@ -138,8 +138,8 @@ def subjects(settings: Mapping[str, Any]) -> list[Subject]:
 def judged(
     subject: Subject, settings: Mapping[str, Any], known: Iterable[Mapping[str, str]], arguments: argparse.Namespace
 ) -> Outcome:
-    """Return what became of the mutants of a module; those that were run already are not run again."""
-    copy(subject, settings, anew=arguments.anew)
+    """Return the results of the mutants of a module. Earlier results are reused."""
+    copy(subject, settings, fresh=arguments.fresh)
     results = states(subject.copy)
     if not results or UNKNOWN in results.values():
         mutmut(subject.copy, "run", "--max-children", str(arguments.workers))
@@ -152,14 +152,14 @@ def judged(
     return outcome
 
 
-def copy(subject: Subject, settings: Mapping[str, Any], *, anew: bool) -> None:
-    """Make the copy of a module, unless there is one of this very module and these very tests."""
+def copy(subject: Subject, settings: Mapping[str, Any], *, fresh: bool) -> None:
+    """Create the copy of a module, unless it exists for the same module and tests."""
     files = {path: (ROOT / path).read_text() for path in (subject.module, *with_helpers(subject.tests))}
     files[subject.module] = with_plain_properties(files[subject.module])
     files["conftest.py"] = CONFTEST
     mark = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
     marker = subject.copy / "made_of"
-    if anew or not marker.exists() or marker.read_text() != mark:
+    if fresh or not marker.exists() or marker.read_text() != mark:
         shutil.rmtree(subject.copy, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__")
         for package in PACKAGES:
@@ -172,9 +172,9 @@ def copy(subject: Subject, settings: Mapping[str, Any], *, anew: bool) -> None:
 
 
 def with_helpers(tests: Iterable[str]) -> list[str]:
-    """Return the paths of tests and of all that they import from their own package."""
+    """Return the paths of tests and of the modules that they import from their own package."""
     found = list(tests)
-    for path in found:  # Which grows meanwhile.
+    for path in found:  # The list grows meanwhile.
         folders = [folder / "__init__.py" for folder in Path(path).parents]
         for each in (*folders, *imported((ROOT / path).read_text())):
             if str(each) not in found and (ROOT / each).exists() and str(each) != "__init__.py":
@@ -183,7 +183,7 @@ def with_helpers(tests: Iterable[str]) -> list[str]:
 
 
 def imported(source: str) -> Iterator[Path]:
-    """Yield where the modules of tests lie that a module may import."""
+    """Yield the possible paths of the test modules that a module imports."""
     for each in ast.walk(ast.parse(source)):
         if isinstance(each, ast.ImportFrom) and (each.module or "").partition(".")[0] == "tests":
             for name in (each.module, *(f"{each.module}.{alias.name}" for alias in each.names)):
@@ -191,7 +191,7 @@ def imported(source: str) -> Iterator[Path]:
 
 
 def configuration(subject: Subject, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what mutmut and pytest are told in a copy."""
+    """Return the settings of mutmut and pytest in a copy."""
     given = {
         "source_paths": list(PACKAGES),
         "only_mutate": [subject.module],
@@ -202,7 +202,7 @@ def configuration(subject: Subject, settings: Mapping[str, Any]) -> dict[str, An
 
 
 def with_plain_properties(source: str) -> str:
-    """Return a module with ``name = property(name)`` for each ``@property``: mutmut changes no decorated function."""
+    """Return a module with ``name = property(name)`` for each ``@property``: mutmut skips decorated functions."""
     lines = source.splitlines()
     functions = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)]
     for each in sorted(functions, key=lambda each: -each.lineno):
@@ -214,7 +214,7 @@ def with_plain_properties(source: str) -> str:
 
 
 def mutmut(folder: Path, *arguments: str) -> str:
-    """Run mutmut in a copy and return what it says."""
+    """Run mutmut in a copy and return its output."""
     command = [str(Path(sys.executable).with_name("mutmut")), *arguments]
     done = subprocess.run(command, cwd=folder, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
@@ -223,26 +223,26 @@ def mutmut(folder: Path, *arguments: str) -> str:
 
 
 def states(folder: Path) -> dict[str, str]:
-    """Return what became of each mutant, by name."""
+    """Return the result of each mutant, by name."""
     lines = [line.strip().partition(": ") for line in mutmut(folder, "results", "--all", "true").splitlines()]
     return {name: state for name, colon, state in lines if colon}
 
 
-def function_of(mutant: str) -> str:
-    """Return the function, or the method of a class, that a mutant is of."""
+def function_name(mutant: str) -> str:
+    """Return the function or method of a mutant."""
     name = mutant.rpartition(".")[2].rpartition("__mutmut_")[0]
     return name.rpartition("ǁ")[2] if "ǁ" in name else name.removeprefix("x_")
 
 
 def change(folder: Path, mutant: str) -> str:
-    """Return what a mutant changes, as lines taken away and lines put in, under the name of the function."""
+    """Return the change of a mutant, as removed and added lines below the name of the function."""
     lines = [line for line in mutmut(folder, "show", mutant).splitlines() if line[:1] in ("+", "-")]
     changed = [f"{line[0]} {line[1:].strip()}" for line in lines if line[:3] not in ("+++", "---")]
-    return "\n".join((function_of(mutant), *changed))
+    return "\n".join((function_name(mutant), *changed))
 
 
 def show(outcome: Outcome) -> None:
-    """Print what lives of a module, first what has no reason."""
+    """Print the survivors of a module, first the ones without a reason."""
     for text, why in sorted(outcome.alive, key=lambda each: bool(each[1])):
         print(f"\n{outcome.module}: {text}\n  {why or 'no reason is written down'}")
     for text in outcome.outdated:
@@ -253,4 +253,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        sys.exit("mutants: stopped; the next run goes on from here")
+        sys.exit("mutants: stopped; the next run continues from here")

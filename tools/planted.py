@@ -33,7 +33,7 @@ from tools import rehearse
 ROOT = Path(__file__).parents[1]
 DEFAULT_READERS = ("check", "cfn-lint", "review")
 READERS = (*DEFAULT_READERS, "rehearsal")
-# Changes that a reviewer of a second deployment must see, the others are what was asked for.
+# Changes that a reviewer of a second deployment must see. The others are intended.
 _ALARMING = ("destructive", "fails", "left behind", "unknown")
 _SEVERITIES = ("error", "warning")
 # W3005: DependsOn next to a Ref of the same resource, which the CDK emits.
@@ -47,8 +47,8 @@ class Finding:
     Attributes:
         rule: Id of its rule, or class of its change.
         severity: ``error`` or ``warning``.
-        place: Where it is.
-        message: What is wrong there, with the title of the rule.
+        place: Its position.
+        message: Message of the finding, with the title of the rule.
     """
 
     rule: str
@@ -58,16 +58,16 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """The place and what is wrong there."""
+        """The place and the message."""
         return f"{self.place}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reader reports for one fault.
+    """The report of a reader for one fault.
 
     Attributes:
-        findings: Findings that are not reported without the fault; those that name the cause first.
+        findings: Findings that are only reported with the fault. The ones that name the cause are first.
         named: Whether one of them names the cause.
         seconds: How long the command took.
     """
@@ -86,7 +86,7 @@ class Answer:
 
 
 def main() -> None:
-    """Print the tables of what was asked for."""
+    """Print the requested tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--of", default=",".join(DEFAULT_READERS), help=f"of {', '.join(READERS)}; default: %(default)s"
@@ -181,7 +181,7 @@ def _print_sums(found: dict[str, list[Answer]]) -> None:
 
 
 def answer(fault: Described, found: Sequence[Finding], seconds: float, before: Sequence[Finding]) -> Answer:
-    """Return what a reader reports for a fault and not without it."""
+    """Return the findings that a reader only reports with the fault."""
     known = {(each.rule, one) for each in before for one in (each.place, each.message)}
     new = [each for each in found if not known & {(each.rule, each.place), (each.rule, each.message)}]
     new.sort(key=lambda each: not fault.is_named_in(each.line))
@@ -189,13 +189,13 @@ def answer(fault: Described, found: Sequence[Finding], seconds: float, before: S
 
 
 def check(folder: Path) -> tuple[list[Finding], float]:
-    """Return what `check` finds in a folder, and its seconds."""
+    """Return the findings of `check` in a folder, and its seconds."""
     printed, seconds = _run(sys.executable, "-m", "gpu_constructs", "check", "--format", "json", str(folder))
     return list(_findings(printed["findings"])), seconds
 
 
 def review(old: Path, new: Path) -> tuple[list[Finding], float]:
-    """Return what `review` reports of a second deployment, and its seconds."""
+    """Return the findings of `review` for a second deployment, and its seconds."""
     printed, seconds = _run(sys.executable, "-m", "gpu_constructs", "review", "--format", "json", str(old), str(new))
     changes = [
         Finding(
@@ -218,7 +218,7 @@ def _findings(printed: Sequence[dict[str, Any]]) -> Iterator[Finding]:
 
 
 def cfn_lint(folder: Path) -> tuple[list[Finding], float]:
-    """Return what cfn-lint finds in the templates of a folder, and its seconds."""
+    """Return the findings of cfn-lint in the templates of a folder, and its seconds."""
     program = Path(sys.executable).parent / "cfn-lint"
     ignored = [f"--ignore-checks={each}" for each in _CDKS_OWN]
     templates = [str(each) for each in sorted(folder.glob("*.template.json"))]
@@ -237,7 +237,7 @@ def cfn_lint(folder: Path) -> tuple[list[Finding], float]:
 
 
 def rehearsal(folder: Path, fault: Described | None = None) -> tuple[list[Finding], float]:
-    """Return what fails when the stacks of a folder are played, and the seconds of the plays.
+    """Return the failures of plays of the stacks of a folder, and the seconds of the plays.
 
     A play that tried nothing is a warning. A play ends when a failure names the cause of ``fault``.
     """
@@ -260,7 +260,7 @@ def _failure(line: Line) -> Finding:
 
 
 def _plays(stacks: Sequence[Assembly]) -> list[list[Assembly]]:
-    """Return the stacks of each cluster: those between one that creates a cluster and the next one."""
+    """Return the stacks of each cluster: a stack that creates a cluster, and the stacks before the next such stack."""
     found: list[list[Assembly]] = []
     for each in stacks:
         creates = any(one["Type"] == "AWS::EKS::Cluster" for one in each.template["Resources"].values())

@@ -24,13 +24,12 @@ class Play:
     """Stacks that are played together.
 
     Attributes:
-        app: The Python file that makes them, from the root of the repository.
-        stacks: Names of those that are played, in the order of deployment; empty for all.
+        app: Path of the Python file that creates them, in the repository.
+        stacks: Names of the played stacks, in the order of deployment; empty for all.
         context: Context of the CDK in addition to that of ``cdk.json``.
-        require: What must be tried, as for `Report.not_tried`.
-        updates: Changes of its only stack, one after the other: context that is added, or a text of the app and what
-            replaces it.
-        tolerate: Keys of taints that jobs tolerate, besides the GPU taint.
+        require: Names that must be tried, as for `Report.not_tried`.
+        updates: Successive changes of its only stack: additional context, or a text of the app and its replacement.
+        tolerate: Keys of taints that jobs tolerate in addition to the GPU taint.
     """
 
     app: str
@@ -51,11 +50,11 @@ class Play:
         return bool(self.updates) or self.app == _CHANGED
 
     def versions(self, folder: Path, most: int | None = None) -> list[tuple[str, Assembly]]:
-        """Synthesize versions of the only stack, each with one more update, and what the update is.
+        """Synthesize versions of the only stack, each with one more update, with the names of the updates.
 
         Args:
-            folder: Where their assemblies go.
-            most: How many updates at most. Default: all.
+            folder: Folder for their assemblies.
+            most: Max number of updates. Default: all.
 
         Raises:
             ValueError: The play has several stacks, or an update replaces a text that the app doesn't have.
@@ -81,21 +80,21 @@ class Play:
                 app, what = app.replace(old, new), f"{old} becomes {new}"
             file = folder / f"app_{number}.py"
             file.write_text(app)
-            stacks = {each.stack: each for each in assemblies_of(file, folder / str(number), context)}
+            stacks = {each.stack: each for each in synthesize_app(file, folder / str(number), context)}
             made.append((what, stacks[made[0][1].stack]))
         return made
 
     def assemblies(self, folder: Path) -> list[Assembly]:
         """Synthesize the stacks into a folder."""
-        made = {each.stack: each for each in assemblies_of(ROOT / self.app, folder, self.context)}
+        made = {each.stack: each for each in synthesize_app(ROOT / self.app, folder, self.context)}
         return [made[each] for each in self.stacks] or list(made.values())
 
 
-def assemblies_of(app: Path, folder: Path, context: Mapping[str, Any]) -> list[Assembly]:
+def synthesize_app(app: Path, folder: Path, context: Mapping[str, Any]) -> list[Assembly]:
     """Run an app as `cdk synth` does here, with the flags of ``cdk.json``, and return its stacks in deployment order.
 
     Raises:
-        RuntimeError: The app failed, with its last words.
+        RuntimeError: The app failed. The message has the end of its output.
     """
     _run_app(app, folder, context)
     return read(folder, region=REGION)
@@ -120,7 +119,7 @@ _ALL = ("Create", "Failure", "Scale", "Update", "Permissions", "Destroy")
 _CHANGED = "tools/changes_played.py"
 _KARPENTER = {"autoscaler": "karpenter"}
 _POOL = {"name": "gpu", "instance_types": ["g6.xlarge"]}
-# Of the default stack. The last two replace nodes.
+# Updates of the default stack. The last two replace nodes.
 _UPDATES: tuple[Mapping[str, Any], ...] = (
     {"pools": [_POOL | {"max_nodes": 6}]},
     {"public_access_cidrs": ["203.0.113.0/24"]},
@@ -178,7 +177,7 @@ PLAYS: Mapping[str, Play] = {
     "dra-pool": Play(app="examples/dra_pool/app.py"),
     "training": Play(app="examples/reference_stacks/app.py", stacks=("Training",)),
     "inference": Play(app="examples/reference_stacks/app.py", stacks=("Inference",)),
-    # The autoscaler of Auto Mode runs at AWS only.
+    # The autoscaler of Auto Mode only runs at AWS.
     "auto-mode": Play(
         app="examples/reference_stacks/app.py", stacks=("AutoMode",), require=("Create", "Permissions", "Destroy")
     ),

@@ -67,13 +67,18 @@ def _passages(path: Path) -> Iterator[Passage]:
         yield Passage(1, _without(NOT_PROSE, source))
         return
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value.split()) >= MIN_WORDS:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_prose(node.value):
             text = "\n".join(line.strip() for line in node.value.split("\n"))
             yield Passage(node.lineno, _without(NOT_PROSE, text))
     with tokenize.open(path) as lines:
         for token in tokenize.generate_tokens(lines.readline):
             if token.type == tokenize.COMMENT:
                 yield Passage(token.start[0], _without(NOT_PROSE, token.string.lstrip("#: ")))
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a string has enough words, and isn't a regular expression with word boundaries."""
+    return len(text.split()) >= MIN_WORDS and r"\b" not in text
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:

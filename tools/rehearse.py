@@ -1,7 +1,7 @@
-"""Play stacks without AWS and write what happened: `make rehearse`, docs/explanation/rehearsal.md.
+"""Play stacks without AWS and write reports: `make rehearse`, docs/explanation/rehearsal.md.
 
-`python tools/rehearse.py` builds what is missing and plays every stack; names of plays as arguments play these. Reports
-go to `rehearsal/`, and how long each play took is printed.
+`python tools/rehearse.py` builds missing tools and plays every stack, or only the plays in its arguments. It writes
+reports to `rehearsal/` and prints the duration of each play.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tools import build_e2e_tools, build_rehearsal, charts
 from tools.plays import PLAYS, ROOT
 
 FOLDER = ROOT / "rehearsal"
-# A folder of definitions of charts that no Go module carries.
+# A folder of definitions of charts that no Go module contains.
 DEFINITIONS = "GPU_CONSTRUCTS_CRDS"
 
 
 def main() -> None:
-    """Play what is asked for; exit with 1 if a promise failed, with 3 if less was tried than a play requires."""
+    """Run the requested plays. Exit with 1 if a promise failed, and with 3 if a required name wasn't tried."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plays", nargs="*", metavar="play", help=f"of {', '.join(PLAYS)}; default: all")
-    parser.add_argument("--build", action="store_true", help="build what is missing, and play nothing")
+    parser.add_argument("--build", action="store_true", help="build missing tools, and play nothing")
     parser.add_argument("--short", action="store_true", help="skip the Failure scenario and make at most five updates")
     given = parser.parse_args()
     asked = given.plays or list(PLAYS)
@@ -48,15 +48,15 @@ def main() -> None:
     if bad:
         said = ", ".join(f"{name} ({'failed' if code == 1 else 'not tried'})" for name, code in bad.items())
         print(f"rehearsal: {said}, see {FOLDER.name}/", file=sys.stderr)
-    # A failed promise counts for more than one that wasn't tried.
+    # A failed promise takes precedence over one that wasn't tried.
     sys.exit(min(bad.values(), default=0))
 
 
 def build(*, newer: bool) -> None:
-    """Build and install what is missing.
+    """Build and install missing tools.
 
     Args:
-        newer: Whether programs of a newer Kubernetes than the default are needed.
+        newer: Whether binaries of a newer Kubernetes than the default are needed.
     """
     build_e2e_tools.build_missing(newer=newer)
     if not assets.are_installed():
@@ -77,7 +77,7 @@ def props() -> Props:
 
 
 def announced(old: Assembly, new: Assembly) -> Announced:
-    """Return what `gpu-constructs review` says of a change: why it fails, and what ends pods."""
+    """Return the prediction of `gpu-constructs review` for an update: why it fails, and which pods end."""
     first, second = (
         read_stacks([Stack(str(each.file), each.stack, each.account or find_account(each.template), each.region)])
         for each in (old, new)
@@ -100,7 +100,7 @@ def _name(change: ResourceChange) -> str:
 
 
 def _exit_code(name: str, *, short: bool) -> int:
-    """Play one, and return its exit code."""
+    """Run a play, and return its exit code."""
     asked, began = PLAYS[name], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         versions = asked.versions(Path(folder), 5 if short else None) if asked.updated else []
@@ -115,7 +115,7 @@ def _exit_code(name: str, *, short: bool) -> int:
             tolerate=asked.tolerate,
         )
     print(f"rehearsal: {name}: {time.monotonic() - began:.0f} s", flush=True)
-    # A short play makes nothing fail.
+    # A short play has no Failure scenario.
     require = tuple(each for each in asked.require if not short or each != FAILURE)
     for each in report.not_tried(require):
         print(f"rehearsal: {name}: not tried: {each}", file=sys.stderr)

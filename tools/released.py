@@ -1,6 +1,7 @@
-"""Write down the logical ids of the reference stacks at a release, and say what a change would take from them.
+"""Record the logical ids of the reference stacks at a release, and report resources that a change would remove.
 
-Who upgrades keeps their cluster only as long as its logical ids stay, and what CloudFormation cannot change in place.
+Users who upgrade keep their cluster only if its logical ids and the properties that CloudFormation can't change in
+place stay the same.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ BLOCK = CapacityBlock(
     ends=datetime(2027, 1, 18, 11, 30, tzinfo=timezone.utc),
     instances=4,
 )
-# Their ids hold a hash, and nothing is lost with them.
+# Their ids contain a hash, and their replacement loses nothing.
 PASSING = ("AWS::Lambda::Version",)
-# What holds nodes, data or access: a new one in its place is an outage.
+# Resources of nodes, data or access: a replacement is an outage.
 HELD = (
     "AWS::AutoScaling::AutoScalingGroup",
     "AWS::EC2::Subnet",
@@ -56,12 +57,12 @@ Inventory = dict[str, dict[str, dict[str, Any]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """What somebody who upgrades would lose.
+    """A loss for users who upgrade.
 
     Attributes:
         stack: The reference stack.
         id: Logical id of the resource.
-        text: What becomes of it.
+        text: The change of the resource.
     """
 
     stack: str
@@ -71,35 +72,35 @@ class Loss:
 
 def main() -> None:
     """Write the inventory of this version."""
-    head = f"# What the reference stacks of {__version__} hold: 'make released' writes it, once a release.\n"
+    head = f"# Resources of the reference stacks of {__version__} . 'make released' writes it, once per release.\n"
     RELEASED.write_text(head + yaml.safe_dump(inventory(), width=120, default_flow_style=None, sort_keys=False))
 
 
 def inventory() -> Inventory:
-    """Return the resources of each reference stack: type, and what cannot change without a replacement."""
+    """Return the resources of each reference stack: type, and properties whose change is a replacement."""
     with TemporaryDirectory() as folder:
         _synthesize(Path(folder))
         found = {
             path.name.removesuffix(".template.json"): json.loads(path.read_text())["Resources"]
             for path in sorted(Path(folder).glob("*/*.template.json"))
         }
-    return {stack: of_template(resources) for stack, resources in found.items()}
+    return {stack: template_inventory(resources) for stack, resources in found.items()}
 
 
-def of_template(resources: Resources) -> dict[str, dict[str, Any]]:
-    """Return what is written down of a template's resources."""
-    return {id: _kept(each) for id, each in sorted(resources.items()) if each["Type"] not in PASSING}
+def template_inventory(resources: Resources) -> dict[str, dict[str, Any]]:
+    """Return the recorded properties of a template's resources."""
+    return {id: _resource_inventory(each) for id, each in sorted(resources.items()) if each["Type"] not in PASSING}
 
 
 def losses(released: Inventory, now: Inventory) -> Iterator[Loss]:
-    """Yield what is no longer as it was released."""
+    """Yield the differences to the release."""
     for stack, resources in released.items():
         for id, was in resources.items():
             if text := _loss(was, now.get(stack, {}).get(id)):
                 yield Loss(stack=stack, id=id, text=text)
 
 
-def said(loss: Loss, changelog: str) -> bool:
+def is_announced(loss: Loss, changelog: str) -> bool:
     """Whether "Breaking" of the changelog's unreleased changes names the id, or the stack."""
     unreleased = re.search(r"^## Unreleased\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     breaking = re.search(
@@ -124,21 +125,21 @@ def _synthesize(folder: Path) -> None:
     app.synth()
 
 
-def _kept(resource: Mapping[str, Any]) -> dict[str, Any]:
+def _resource_inventory(resource: Mapping[str, Any]) -> dict[str, Any]:
     kind, properties = resource["Type"], resource.get("Properties", {})
-    fixed = {path: value for path in _create_only(kind) if (value := _at(properties, path)) is not None}
+    fixed = {path: value for path in _create_only(kind) if (value := _find_value(properties, path)) is not None}
     return {"type": kind} | ({"fixed": fixed} if fixed else {})
 
 
 def _create_only(kind: str) -> list[str]:
-    """Return the paths of what CloudFormation replaces a resource for, as its schema of the type says."""
+    """Return the paths of properties whose change replaces a resource, from CloudFormation's schema of the type."""
     if kind not in HELD:
         return []
     schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema
     return [path.removeprefix("/properties/") for path in schema.get("createOnlyProperties") or ()]
 
 
-def _at(value: Any, path: str) -> Any:
+def _find_value(value: Any, path: str) -> Any:
     for key in path.split("/"):
         value = value.get(key) if isinstance(value, dict) else None
     return value

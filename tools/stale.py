@@ -1,7 +1,7 @@
-"""List what is older than it may get, and what a package registry knows a newer version of.
+"""List outdated rows, and packages with a newer version in their registry.
 
-`make stale` asks the registries as pip and go are configured, and says where to look for the rest. It exits with 1
-when something is too old. `ARGS=--offline` asks nobody.
+`make stale` calls the registries that pip and go are configured for, and prints where to look for other rows. It exits
+with 1 if a row is too old. `ARGS=--offline` calls no registry.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ def main() -> None:
     if not parser.parse_args().offline:
         for line in newer(every):
             print(line)
-    print(f"{len(over)} of {len(every)} are older than they may get")
+    print(f"{len(over)} of {len(every)} are older than allowed")
     sys.exit(1 if over else 0)
 
 
 def too_old(every: Iterable[Row], now: date) -> list[Row]:
-    """Return the rows that are older than they may get, the most overdue first."""
+    """Return the rows that are older than allowed, the most overdue first."""
     return sorted((each for each in every if each.days_over(now) > 0), key=lambda each: -each.days_over(now))
 
 
 def report(over: Iterable[Row], now: date) -> Iterator[str]:
-    """Yield a line for each row that is too old: what it is, since when, and where the next one is seen."""
+    """Yield a line for each row that is too old: its name, its date, and where the next version appears."""
     for each in over:
         age, allowed = (now - each.day).days, ALLOWED[each.kind]
         said = f"{each.name} {each.version}".strip()
@@ -52,7 +52,7 @@ def report(over: Iterable[Row], now: date) -> Iterator[str]:
 
 
 def newer(every: Iterable[Row]) -> Iterator[str]:
-    """Yield what registries answer: a newer version, or why they do not say."""
+    """Yield the results of registries: a newer version, or an error."""
     asked = {each.registry: each for each in every if each.registry}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for row, (found, problem) in zip(asked.values(), pool.map(ask, asked), strict=True):
@@ -63,7 +63,7 @@ def newer(every: Iterable[Row]) -> Iterator[str]:
 
 
 def ask(registry: str) -> tuple[str, str]:
-    """Return the newest version that a registry has of a package, or why it does not say."""
+    """Return the newest version of a package in a registry, or an error."""
     index, _, name = registry.partition(":")
     with TemporaryDirectory() as folder:
         try:
@@ -83,12 +83,12 @@ def ask(registry: str) -> tuple[str, str]:
     return _ANSWERS[index](done.stdout), ""
 
 
-def _of_pip(text: str) -> str:
+def _pip_version(text: str) -> str:
     # The first line is "name (version)".
     return text.partition("(")[2].partition(")")[0]
 
 
-def _of_go(text: str) -> str:
+def _go_version(text: str) -> str:
     return str(json.loads(text)["Version"])
 
 
@@ -96,7 +96,7 @@ _COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "pip": lambda name: [sys.executable, "-m", "pip", "index", "versions", name],
     "go": lambda name: ["go", "list", "-m", "-json", f"{name}@latest"],
 }
-_ANSWERS: dict[str, Callable[[str], str]] = {"pip": _of_pip, "go": _of_go}
+_ANSWERS: dict[str, Callable[[str], str]] = {"pip": _pip_version, "go": _go_version}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every pinned version, table and fact of the package, with its source, its day and how old it may get."""
+"""Every pinned version, table and fact of the package, with its source, its date and its max age."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpu_facts.hardware.catalogue import columns
 from tools.write_rules import CAUSES
 
 ROOT = Path(__file__).parents[1]
-# How many days old a row may get, by what it is. Images of nodes come every week, and old ones have holes.
+# Max age in days, by kind of row. Node images are released every week, and old ones have vulnerabilities.
 ALLOWED = {
     "image of nodes": 60,
     "support of Kubernetes": 60,
@@ -34,7 +34,7 @@ ALLOWED = {
     "source in a comment": 365,
     "cause": 365,
 }
-# Go modules of what charts and images install: their newest version is the one to look at.
+# Go modules of the software in charts and images, for their newest version.
 GO_MODULES = {
     charts.KARPENTER: "github.com/aws/karpenter-provider-aws",
     charts.KARPENTER_CRDS: "github.com/aws/karpenter-provider-aws",
@@ -44,7 +44,7 @@ GO_MODULES = {
     charts.LEADER_WORKER_SET: "sigs.k8s.io/lws",
     charts.DRA_DRIVER: "sigs.k8s.io/dra-driver-nvidia-gpu",
 }
-# Python packages whose releases are images: those of examples.
+# Python packages whose releases are images in examples.
 PYTHON_PACKAGES = {versions.VLLM.repository: "pip:vllm"}
 _REQUIREMENTS = (
     "requirements.txt",
@@ -60,15 +60,15 @@ _DATED_SOURCE = re.compile(r"(Sources?:? .+?) \((?:\w+ )*(20\d\d-\d\d(?:-\d\d)?)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """Something that grows old.
+    """A row with a date.
 
     Attributes:
         kind: One of `ALLOWED`.
-        name: What it is.
+        name: Its name.
         version: Its version; empty for a table.
-        source: Where the next one is seen.
+        source: Where the next version appears.
         as_of: Day it was read, ISO 8601; a month counts from its first day.
-        registry: ``pip:`` or ``go:`` and the name that a package registry knows; empty where none does.
+        registry: ``pip:`` or ``go:`` and its name in the package registry; empty for none.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Row:
         return date.fromisoformat(self.as_of if len(self.as_of) > len("2026-08") else f"{self.as_of}-01")
 
     def days_over(self, today: date) -> int:
-        """Return by how many days it is older than it may get; negative while it is not."""
+        """Return by how many days it exceeds its max age; negative if it doesn't."""
         return (today - self.day).days - ALLOWED[self.kind]
 
 

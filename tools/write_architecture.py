@@ -96,7 +96,7 @@ def _folders(package: str) -> tuple[str, ...]:
 
 
 def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
-    rows = [f"| `{_row_name(each)}` | {_told(place(each))} |" for layer in layers for each in layer]
+    rows = [f"| `{_row_name(each)}` | {_description(place(each))} |" for layer in layers for each in layer]
     return ["| folder | content |", "|---|---|", *rows]
 
 
@@ -105,7 +105,7 @@ def _row_name(module: str) -> str:
     return "/".join([*module.split(".")[1:-1], place(module).name])
 
 
-def _told(part: Path) -> str:
+def _description(part: Path) -> str:
     """Return the first paragraph of the docstring of a folder or module, and the folders in it."""
     source = part / "__init__.py" if part.is_dir() else part
     docstring = ast.get_docstring(ast.parse(source.read_text())) or ""

@@ -52,8 +52,8 @@ class Row:
     Attributes:
         options: Their names.
         change: The class of the change.
-        of: Kinds of the resources and objects with that change; none where it goes without saying.
-        how: What to know, or to do instead.
+        of: Kinds of the resources and objects with that change; empty if obvious.
+        how: Advice about the change.
     """
 
     options: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Write the diagrams of the docs, light and dark: a pod from Pending to running, which pool, and what changes do.
+"""Write the diagrams of the docs, light and dark: a pod from Pending to running, which pool, and effects of changes.
 
 Rules and counts come from the code and from the change table, so a test finds a diagram that is out of date.
 """
@@ -45,9 +45,9 @@ class Step:
     """A step of a pod on its way to running.
 
     Attributes:
-        actor: Who does it.
-        action: What it does.
-        failure: Why it often doesn't.
+        actor: The component that acts.
+        action: The action.
+        failure: A common failure.
         rules: Ids of rules that report such a failure before deployment.
     """
 
@@ -151,7 +151,7 @@ def diagrams() -> dict[Path, str]:
 
 
 def lifecycle() -> Iterator[str]:
-    """Draw who does what until the container starts, and which rules report why it doesn't."""
+    """Draw the actions until the container starts, and the rules that report failures."""
     known = rules()
     for number, step in enumerate(STEPS):
         absent = [each for each in step.rules if each not in known]

@@ -45,7 +45,7 @@ _TYPES = ("AWS::IAM::Role", "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS:
 
 @dataclass(frozen=True, order=True)
 class Grant:
-    """One line of a table: a statement, or what a role trusts or has attached.
+    """One line of a table: a statement, a trusted principal, or an attached policy.
 
     Attributes:
         kind: ``trusted``, ``attached``, ``allow`` or ``deny``.
@@ -125,7 +125,7 @@ def _version(read: Input) -> Version:
     paths = [(each, each.path.partition("/")[2]) for each in read.resources.values() if each.path]
     for each, path in paths:
         if each.type in _TYPES:
-            found[path] = (*found.get(path, ()), *sorted(grants_of(each.properties)))
+            found[path] = (*found.get(path, ()), *sorted(policy_grants(each.properties)))
     firsts = {path.partition("/")[0] for _, path in paths}
     return Version(found, frozenset(first for first in firsts if first != "It" and not _SHARED.match(first)))
 
@@ -161,8 +161,8 @@ def _shared(found: Mapping[str, Mapping[str, Version]]) -> dict[str, tuple[tuple
     return shared
 
 
-def grants_of(properties: Mapping[str, Any]) -> Iterator[Grant]:
-    """Yield what the properties of a role or policy grant."""
+def policy_grants(properties: Mapping[str, Any]) -> Iterator[Grant]:
+    """Yield the grants of a role's or policy's properties."""
     for statement in _statements(properties.get("AssumeRolePolicyDocument")):
         principal = statement.get("Principal", {})
         pairs = principal.values() if isinstance(principal, Mapping) else [principal]

@@ -93,7 +93,7 @@ def table(kind: type[Any], example: Callable[[str], str]) -> list[str]:
         example: Makes the example of an attribute's name.
     """
     meant = dict(meanings(kind))
-    rows = [[f"`{each.name}`", *_said(meant[each.name], each), f"`{example(each.name)}`"] for each in fields(kind)]
+    rows = [[f"`{each.name}`", *_described(meant[each.name], each), f"`{example(each.name)}`"] for each in fields(kind)]
     head = [["key", "meaning", "default", "example"], ["---"] * 4]
     return [f"| {' | '.join(_cell(each) for each in row)} |" for row in [*head, *rows]]
 
@@ -105,7 +105,7 @@ def meanings(kind: type[Any]) -> Iterator[tuple[str, str]]:
         yield name, " ".join(text.split()).replace("``", "`")
 
 
-def _said(meaning: str, option: Field[Any]) -> tuple[str, str]:
+def _described(meaning: str, option: Field[Any]) -> tuple[str, str]:
     """Return the meaning of an option and its default, which is a value or a text of the docstring."""
     what, _, computed = meaning.partition(" Default: ")
     if computed:

@@ -16,7 +16,7 @@ from rich.text import Text
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "pictures"
 ARGUMENTS = ("explain", "-f", "llama.yaml", "ml")
-# Characters of a line: few enough to be read on a phone.
+# Characters of a line: readable on a phone.
 WIDTH = 64
 
 Rgb = tuple[int, int, int]
@@ -30,7 +30,7 @@ THEMES = {
     "light": _theme((246, 248, 250), (10, 12, 16), (180, 20, 30), (17, 99, 41), (122, 77, 0), (5, 80, 174)),
     "dark": _theme((22, 27, 34), (240, 243, 246), (255, 129, 122), (86, 211, 100), (227, 179, 65), (121, 192, 255)),
 }
-# As rich's own, but for a window without buttons, and fonts that are there: nothing is fetched.
+# Like rich's own template, with local fonts and a window without buttons.
 FORMAT = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-labelledby="title">
   <title id="title">gpu-constructs explain: one pod, three pools</title>
@@ -67,21 +67,21 @@ def main() -> None:
 
 def pictures() -> dict[Path, str]:
     """Return each picture by its file."""
-    shown = said()
-    return {FOLDER / f"explain-{name}.svg": picture(shown, theme) for name, theme in THEMES.items()}
+    output = run_command()
+    return {FOLDER / f"explain-{name}.svg": picture(output, theme) for name, theme in THEMES.items()}
 
 
-def picture(shown: str, theme: TerminalTheme) -> str:
-    """Return a terminal that shows a command and what it said, as SVG."""
+def picture(output: str, theme: TerminalTheme) -> str:
+    """Return a terminal with a command and its output, as SVG."""
     console = Console(record=True, width=WIDTH, file=StringIO())
     console.print(f"$ gpu-constructs {' '.join(ARGUMENTS)}", highlight=False)
-    console.print(Text.from_ansi(shown.rstrip()), soft_wrap=True)
+    console.print(Text.from_ansi(output.rstrip()), soft_wrap=True)
     svg = console.export_svg(title="gpu-constructs explain", theme=theme, code_format=FORMAT, unique_id="explain")
     return "\n".join(line.strip() for line in svg.splitlines() if line.strip()) + "\n"
 
 
-def said() -> str:
-    """Run the command in a terminal and return what it says there, with its colours.
+def run_command() -> str:
+    """Run the command in a terminal, and return its output with colors.
 
     Raises:
         subprocess.CalledProcessError: The command fails.
@@ -99,13 +99,13 @@ def said() -> str:
 
 
 def _read(terminal: int) -> str:
-    """Return all that is written to a terminal until whoever writes is gone."""
+    """Return all output to a terminal until the writing process ends."""
     read = b""
     with os.fdopen(terminal, "rb", buffering=0) as open_one:
         while True:
             try:
                 some = open_one.read(4096)
-            except OSError:  # Linux ends a terminal so, others with nothing.
+            except OSError:  # On Linux, the end of a terminal is an error. On other systems, it is empty output.
                 some = b""
             if not some:
                 return read.decode().replace("\r\n", "\n")

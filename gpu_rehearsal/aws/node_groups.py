@@ -407,8 +407,8 @@ class _LaunchTemplates:
         found = self._region.moto_client("ec2").describe_instance_types(InstanceTypes=[kind])["InstanceTypes"][0]
         network = found["NetworkInfo"]
         addresses = network["MaximumNetworkInterfaces"] * (network["Ipv4AddressesPerInterface"] - 1) + 2
-        most = _MAX_PODS if found["VCpuInfo"]["DefaultVCpus"] <= _LARGE_VCPUS else _MAX_PODS_LARGE
-        return int(min(addresses, most))
+        limit = _MAX_PODS if found["VCpuInfo"]["DefaultVCpus"] <= _LARGE_VCPUS else _MAX_PODS_LARGE
+        return int(min(addresses, limit))
 
     def _profile(self, description: Mapping[str, Any]) -> str:
         """Return the instance profile of a group, which is created at its first use."""

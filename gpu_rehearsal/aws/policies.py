@@ -89,7 +89,7 @@ def matches(pattern: str, value: str) -> bool:
 def _matches_arn(pattern: str, value: str) -> bool:
     """Return whether an ARN matches a pattern, field by field."""
     wanted, found = pattern.split(":", 5), value.split(":", 5)
-    return len(wanted) == len(found) == 6 and all(matches(one, other) for one, other in zip(wanted, found, strict=True))
+    return len(wanted) == len(found) == 6 and all(map(matches, wanted, found))
 
 
 _POSITIVE: dict[str, Callable[[str, str], bool]] = {
@@ -235,19 +235,19 @@ def read_statements(name: str, document: Mapping[str, Any]) -> Iterator[Statemen
         UnknownPermission: A statement has an unsupported element.
     """
     statements = document.get("Statement", [])
-    for number, one in enumerate(statements if isinstance(statements, list) else [statements]):
-        unknown = set(one) - _ELEMENTS
+    for number, statement in enumerate(statements if isinstance(statements, list) else [statements]):
+        unknown = set(statement) - _ELEMENTS
         if unknown:
             raise UnknownPermission(f"{name}: {', '.join(sorted(unknown))} of a statement")
         yield Statement(
-            name=f"{name}#{one.get('Sid', number)}",
-            effect=one["Effect"],
-            actions=_several(one.get("NotAction", one.get("Action"))),
-            resources=_several(one.get("NotResource", one.get("Resource", "*"))),
-            except_actions="NotAction" in one,
-            except_resources="NotResource" in one,
-            condition=one.get("Condition", {}),
-            principals=_principals(one.get("Principal")),
+            name=f"{name}#{statement.get('Sid', number)}",
+            effect=statement["Effect"],
+            actions=_several(statement.get("NotAction", statement.get("Action"))),
+            resources=_several(statement.get("NotResource", statement.get("Resource", "*"))),
+            except_actions="NotAction" in statement,
+            except_resources="NotResource" in statement,
+            condition=statement.get("Condition", {}),
+            principals=_principals(statement.get("Principal")),
         )
 
 
@@ -256,7 +256,7 @@ def _role(account: str, role: str) -> Any:
 
 
 def _document(policy: Any) -> Mapping[str, Any]:
-    version = next(one for one in policy.versions if one.version_id == policy.default_version_id)
+    version = next(version for version in policy.versions if version.version_id == policy.default_version_id)
     return _loaded(version.document)
 
 
@@ -313,11 +313,11 @@ def decide(statements: Iterable[Statement], access_request: AccessRequest) -> De
     Raises:
         UnknownPermission: A statement for this action and resource has an unsupported condition.
     """
-    matching = [one for one in statements if applies(one, access_request)]
-    denied = next((one for one in matching if one.effect == "Deny"), None)
+    matching = [statement for statement in statements if applies(statement, access_request)]
+    denied = next((statement for statement in matching if statement.effect == "Deny"), None)
     if denied:
         return Decision(allowed=False, statement=denied.name)
-    allowed = next((one for one in matching if one.effect == "Allow"), None)
+    allowed = next((statement for statement in matching if statement.effect == "Allow"), None)
     return Decision(allowed=allowed is not None, statement=allowed.name if allowed else "")
 
 
@@ -347,7 +347,9 @@ def decide_for_principal(
     Raises:
         UnknownPermission: It has unsupported principals or conditions.
     """
-    return decide([one for one in statements if _names_principal(one, kind, principal)], access_request)
+    return decide(
+        [statement for statement in statements if _names_principal(statement, kind, principal)], access_request
+    )
 
 
 def _names_principal(statement: Statement, kind: str, principal: str) -> bool:

@@ -139,8 +139,8 @@ def rule(creation: Creation) -> Created:
         answer = creation.send(
             "events", "PutTargets", **creation.shaped("events", "PutTargets", _targets(name, targets))
         )
-        for refused in answer["FailedEntries"]:
-            creation.fail(refused["ErrorMessage"])
+        for failure in answer["FailedEntries"]:
+            creation.fail(failure["ErrorMessage"])
     return Created(ref=name, attributes={"Arn": arn})
 
 

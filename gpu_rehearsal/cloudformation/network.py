@@ -136,8 +136,8 @@ def flow_log(creation: Creation) -> Created:
     """
     resource = creation.take("ResourceId")
     answer = creation.call("ec2", "CreateFlowLogs", Shaping(tagged="vpc-flow-log"), ResourceIds=[resource])
-    for refused in answer.get("Unsuccessful", ()):
-        creation.fail(refused["Error"]["Message"])
+    for failure in answer.get("Unsuccessful", ()):
+        creation.fail(failure["Error"]["Message"])
     [found] = answer["FlowLogIds"]
     return Created(ref=found, attributes={"Id": found})
 

@@ -198,13 +198,13 @@ class _Login:
         role: ARN of the role; empty if the token doesn't identify one.
         username: User name in the cluster; empty if the login failed.
         groups: Groups of the user in the cluster.
-        refused: Why the login failed.
+        failure: Why the login failed.
     """
 
     role: str
     username: str = ""
     groups: tuple[str, ...] = ()
-    refused: str = ""
+    failure: str = ""
 
 
 class Authenticator(Server):
@@ -248,7 +248,7 @@ class Authenticator(Server):
             signed.check(self._cluster, self._cloud.credentials(role).secret_key)
             return self._entry_login(role)
         except (BadToken, LookupError) as error:
-            return _Login(role=role, refused=str(error))
+            return _Login(role=role, failure=str(error))
 
     def _resolve_role(self, access_key: str) -> str:
         try:
@@ -286,8 +286,8 @@ class _Webhook(Handler):
 
 
 def _status(login: _Login) -> Object:
-    if login.refused:
-        return {"authenticated": False, "error": login.refused}
+    if login.failure:
+        return {"authenticated": False, "error": login.failure}
     user = {"username": login.username, "groups": list(login.groups), "extra": {"arn": [login.role]}}
     return {"authenticated": True, "user": user}
 

@@ -133,9 +133,9 @@ class Nodes(Looped):
         kubelet = self._client.impersonating(f"system:node:{name}", ["system:nodes"])
         try:
             kubelet.create(render_node(instance, version=self._instances.version))
-        except ApiError as refused:
-            if refused.status != CONFLICT:
-                raise NeverJoins(f"the API server rejects its node: {refused}") from refused
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise NeverJoins(f"the API server rejects its node: {error}") from error
         self._initialize(name, instance)
         self.kubelets[instance.id] = self._cloud.unreachable_kubelet(instance.source, self._cluster)
         self.joined[name] = Node(name, instance, kubelet, self._clock())
@@ -158,9 +158,9 @@ class Nodes(Looped):
                 node.renewed = at
             if not node.ready and at - node.since >= READY_SECONDS * self._pace and self._has_network(node):
                 self._become_ready(node)
-        except ApiError as refused:
+        except ApiError as error:
             # The node was deleted. A kubelet doesn't register again.
-            if refused.status != NOT_FOUND:
+            if error.status != NOT_FOUND:
                 raise
 
     def _renew(self, node: Node) -> None:
@@ -309,20 +309,20 @@ class Kubelet(Looped):
                 self._manage(uid, pod, node)
 
     def _manage(self, uid: str, pod: Object, node: Node) -> None:
-        one = self._managed.get(uid)
-        if one is None:
-            one = self._managed[uid] = _ManagedPod(pod, node, self._address(pod, node), self._clock())
-        one.pod = pod
+        managed = self._managed.get(uid)
+        if managed is None:
+            managed = self._managed[uid] = _ManagedPod(pod, node, self._address(pod, node), self._clock())
+        managed.pod = pod
         try:
             if "deletionTimestamp" in pod["metadata"]:
-                self._end(one)
+                self._end(managed)
             elif not status.is_over(pod):
-                self._update_pod(one)
-        except ApiError as refused:
+                self._update_pod(managed)
+        except ApiError as error:
             # The pod changed or was removed meanwhile, or the server's authorizer hasn't seen its node yet.
-            if refused.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
+            if error.status not in (NOT_FOUND, CONFLICT, FORBIDDEN):
                 raise
-            self.loop.errors[str(refused)] = None
+            self.loop.errors[str(error)] = None
 
     def _address(self, pod: Object, node: Node) -> str:
         if status.has_host_network(pod):
@@ -331,58 +331,63 @@ class Kubelet(Looped):
         # From the range that AWS suggests for pods if a VPC has too few addresses.
         return f"100.{64 + number // 65536}.{number // 256 % 256}.{number % 256}"
 
-    def _update_pod(self, one: _ManagedPod) -> None:
-        if one.started is None:
-            self._wait(one)
-        for each in one.containers.values():
+    def _update_pod(self, managed: _ManagedPod) -> None:
+        if managed.started is None:
+            self._wait(managed)
+        for each in managed.containers.values():
             each.keep()
-        self._note_crashes(one)
-        if one.started is not None and self._is_done(one):
-            self._report(one, "Succeeded", self._states(one, lambda _: status.ended(one.began)))
-        elif one.started is not None:
-            self._report(one, "Running", self._states(one, lambda _: status.running(one.began, ready=True)))
+        self._note_crashes(managed)
+        if managed.started is not None and self._is_done(managed):
+            self._report(managed, "Succeeded", self._states(managed, lambda _: status.ended(managed.began)))
+        elif managed.started is not None:
+            self._report(managed, "Running", self._states(managed, lambda _: status.running(managed.began, ready=True)))
 
-    def _wait(self, one: _ManagedPod) -> None:
+    def _wait(self, managed: _ManagedPod) -> None:
         """Start its containers if everything that they need exists. Otherwise, report what is missing."""
-        at, name = self._clock(), _name(one.pod)
-        one.rejection = one.rejection or self._rejection_reason(one.pod, one.node)
-        if one.rejection:
-            states = self._states(one, lambda _: status.waiting("ContainerCreating"))
-            self._report(one, "Failed", states, reason="UnexpectedAdmissionError", message=one.rejection)
+        at, name = self._clock(), _name(managed.pod)
+        managed.rejection = managed.rejection or self._rejection_reason(managed.pod, managed.node)
+        if managed.rejection:
+            states = self._states(managed, lambda _: status.waiting("ContainerCreating"))
+            self._report(managed, "Failed", states, reason="UnexpectedAdmissionError", message=managed.rejection)
             return
-        lacks = self._lacks(one)
+        lacks = self._lacks(managed)
         self.waits.pop(name, None)
         if lacks:
             self.waits[name] = lacks
-        first = len(one.pod["spec"].get("initContainers", ()))
-        if lacks or at - one.seen < (START_SECONDS + _INIT_SECONDS * first) * self._pace:
-            self._report(one, "Pending", self._states(one, lambda _: status.waiting("ContainerCreating", lacks)))
+        first = len(managed.pod["spec"].get("initContainers", ()))
+        if lacks or at - managed.seen < (START_SECONDS + _INIT_SECONDS * first) * self._pace:
+            self._report(
+                managed, "Pending", self._states(managed, lambda _: status.waiting("ContainerCreating", lacks))
+            )
             return
-        one.started, one.began = at, now()
+        managed.started, managed.began = at, now()
         if self._starter:
-            one.containers = self._starter.start(one.pod | {"status": self._addressed(one)}, one.node)
+            managed.containers = self._starter.start(managed.pod | {"status": self._addressed(managed)}, managed.node)
 
-    def _lacks(self, one: _ManagedPod) -> str:
-        if not one.node.ready and not status.has_host_network(one.pod):
+    def _lacks(self, managed: _ManagedPod) -> str:
+        if not managed.node.ready and not status.has_host_network(managed.pod):
             return "network is not ready: container runtime network not ready"
-        lacks = missing(one.pod, one.node.client)
-        return lacks or (self._starter.lacks(one.pod, one.node) if self._starter else "")
+        lacks = missing(managed.pod, managed.node.client)
+        return lacks or (self._starter.lacks(managed.pod, managed.node) if self._starter else "")
 
-    def _addressed(self, one: _ManagedPod) -> Object:
-        addresses = {"podIP": one.address, "hostIP": self._host(one)}
-        return {**one.pod.get("status", {}), **addresses}
+    def _addressed(self, managed: _ManagedPod) -> Object:
+        addresses = {"podIP": managed.address, "hostIP": self._host(managed)}
+        return {**managed.pod.get("status", {}), **addresses}
 
-    def _host(self, one: _ManagedPod) -> str:
-        return str(one.node.instance.description["PrivateIpAddress"])
+    def _host(self, managed: _ManagedPod) -> str:
+        return str(managed.node.instance.description["PrivateIpAddress"])
 
-    def _note_crashes(self, one: _ManagedPod) -> None:
-        for name, each in one.containers.items():
+    def _note_crashes(self, managed: _ManagedPod) -> None:
+        for name, each in managed.containers.items():
             if each.state().ready:
-                self.crash_loops.pop(_name(one.pod), None)
-            elif each.ends > _MAX_ENDS and _name(one.pod) not in self.crash_loops:
-                why = [last_error(each.log), self._starter.without_role(one.pod, one.node) if self._starter else ""]
+                self.crash_loops.pop(_name(managed.pod), None)
+            elif each.ends > _MAX_ENDS and _name(managed.pod) not in self.crash_loops:
+                why = [
+                    last_error(each.log),
+                    self._starter.without_role(managed.pod, managed.node) if self._starter else "",
+                ]
                 text = "; ".join(filter(None, why))
-                self.crash_loops[_name(one.pod)] = f"container {name} crashed {each.ends} times: {text}"
+                self.crash_loops[_name(managed.pod)] = f"container {name} crashed {each.ends} times: {text}"
 
     def last_errors(self, pod: Object) -> list[str]:
         """Return the last error line of each program of a pod, with the name of its container."""
@@ -390,45 +395,47 @@ class Kubelet(Looped):
         found = {each.removeprefix(prefix): log for each, log in self.logs.items() if each.startswith(prefix)}
         return [f"container {name}: {error}" for name, log in sorted(found.items()) if (error := last_error(log))]
 
-    def _is_done(self, one: _ManagedPod) -> bool:
-        lasts = status.run_seconds(one.pod, _RUN_SECONDS)
-        return lasts is not None and self._clock() - (one.started or 0.0) >= lasts
+    def _is_done(self, managed: _ManagedPod) -> bool:
+        lasts = status.run_seconds(managed.pod, _RUN_SECONDS)
+        return lasts is not None and self._clock() - (managed.started or 0.0) >= lasts
 
-    def _states(self, one: _ManagedPod, simulated: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
+    def _states(self, managed: _ManagedPod, simulated: Callable[[Object], ContainerState]) -> dict[str, ContainerState]:
         """Return the state of each container, real for programs and simulated for others."""
-        spec = one.pod["spec"]
+        spec = managed.pod["spec"]
         states = {each["name"]: simulated(each) for each in spec["containers"]}
         for each in spec.get("initContainers", ()):
             stays = each.get("restartPolicy") == "Always"
-            through = simulated(each) if stays else status.ended(one.began, until=one.began)
-            states[each["name"]] = through if one.started is not None else status.waiting("PodInitializing")
-        return states | {name: each.state() for name, each in one.containers.items()}
+            through = simulated(each) if stays else status.ended(managed.began, until=managed.began)
+            states[each["name"]] = through if managed.started is not None else status.waiting("PodInitializing")
+        return states | {name: each.state() for name, each in managed.containers.items()}
 
-    def _report(self, one: _ManagedPod, phase: str, states: dict[str, ContainerState], **why: str) -> None:
+    def _report(self, managed: _ManagedPod, phase: str, states: dict[str, ContainerState], **why: str) -> None:
         """Write the status if it changed."""
-        report = status.status(one.pod, phase, states, host=self._host(one), address=one.address, **why)
+        report = status.status(managed.pod, phase, states, host=self._host(managed), address=managed.address, **why)
         new = status.without_times(report)
-        if new != one.reported:
-            one.node.client.apply_status(status.pod_path(one.pod), report)
-            one.reported = new
+        if new != managed.reported:
+            managed.node.client.apply_status(status.pod_path(managed.pod), report)
+            managed.reported = new
 
-    def _end(self, one: _ManagedPod) -> None:
+    def _end(self, managed: _ManagedPod) -> None:
         """Stop its containers, report their end, then delete the pod."""
-        one.ending = self._clock() if one.ending is None else one.ending
-        grace = one.pod["metadata"].get("deletionGracePeriodSeconds", 0)
-        self._stop(one, grace)
-        if one.deleted or self._clock() - one.ending < min(STOP_SECONDS * self._pace, grace):
+        managed.ending = self._clock() if managed.ending is None else managed.ending
+        grace = managed.pod["metadata"].get("deletionGracePeriodSeconds", 0)
+        self._stop(managed, grace)
+        if managed.deleted or self._clock() - managed.ending < min(STOP_SECONDS * self._pace, grace):
             return
-        if one.started is not None and not status.is_over(one.pod):
-            self._report(one, "Failed", self._states(one, lambda _: status.ended(one.began, exit_code=_SIGTERM)))
-        one.node.client.delete(status.pod_path(one.pod))
-        one.deleted = True
+        if managed.started is not None and not status.is_over(managed.pod):
+            self._report(
+                managed, "Failed", self._states(managed, lambda _: status.ended(managed.began, exit_code=_SIGTERM))
+            )
+        managed.node.client.delete(status.pod_path(managed.pod))
+        managed.deleted = True
 
-    def _stop(self, one: _ManagedPod, seconds: float = 0.0) -> None:
-        for each in one.containers.values():
+    def _stop(self, managed: _ManagedPod, seconds: float = 0.0) -> None:
+        for each in managed.containers.values():
             each.stop(seconds)
-        one.containers.clear()
-        self.waits.pop(_name(one.pod), None)
+        managed.containers.clear()
+        self.waits.pop(_name(managed.pod), None)
 
 
 def _name(pod: Object) -> str:

@@ -1,1 +1,1 @@
-"""Scenarios: each checks promises of a stack on a stage."""
+"""Scenarios: each checks promises of a running stack."""

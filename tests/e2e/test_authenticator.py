@@ -111,4 +111,4 @@ def test_others_stay_outside(
     with pytest.raises(ApiError, match="401"):
         as_role(plane, role, cluster=cluster).get("/api/v1/namespaces")
 
-    assert reason in who.logins[-1].refused
+    assert reason in who.logins[-1].failure

@@ -24,7 +24,7 @@ def test_the_page_shows_trust_managed_policies_and_every_statement() -> None:
         "Policies": [{"PolicyDocument": {"Statement": [allowed, denied]}}],
     }
 
-    assert [each.cells for each in sorted(write_iam.grants_of(role))] == [
+    assert [each.cells for each in sorted(write_iam.policy_grants(role))] == [
         ["allow", "`s3:GetObject`, `s3:List*`", "`arn:aws:s3:::models/*`", ""],
         ["AWS managed policy", "`arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy`", "", ""],
         ["deny", "`iam:*`", "`*`", '`{"StringEquals": {"aws:ResourceTag/team": "nlp"}}`'],

@@ -22,7 +22,7 @@ LOSS = Loss(stack="GpuClusterStack-karpenter", id="PoolA1B2", text="AWS::EKS::No
 
 
 def losses(after: dict[str, Any]) -> list[tuple[str, str]]:
-    was, now = released.of_template(BEFORE), released.of_template(after)
+    was, now = released.template_inventory(BEFORE), released.template_inventory(after)
     return [(each.id, each.text) for each in released.losses({"Stack": was}, {"Stack": now})]
 
 
@@ -34,7 +34,7 @@ def test_nothing_released_is_lost_in_silence() -> None:
     was = yaml.safe_load(released.RELEASED.read_text())
     changelog = (ROOT / "CHANGELOG.md").read_text()
 
-    unsaid = [each for each in released.losses(was, released.inventory()) if not released.said(each, changelog)]
+    unsaid = [each for each in released.losses(was, released.inventory()) if not released.is_announced(each, changelog)]
 
     assert unsaid == [], "name the ids, or the stacks, under 'Breaking' of CHANGELOG.md"
 
@@ -76,7 +76,7 @@ def test_what_is_gone_or_replaced_is_a_loss(after: dict[str, Any], loss: tuple[s
 
 
 def test_a_stack_that_is_gone_takes_everything_with_it() -> None:
-    was = {"Stack": released.of_template(BEFORE)}
+    was = {"Stack": released.template_inventory(BEFORE)}
 
     assert {each.id for each in released.losses(was, {})} == set(BEFORE)
 
@@ -89,7 +89,7 @@ def test_what_changes_in_place_is_no_loss(after: dict[str, Any]) -> None:
 
 
 def test_ids_that_hold_a_hash_are_not_written_down() -> None:
-    assert released.of_template({"CurrentVersion8A1": {"Type": "AWS::Lambda::Version"}}) == {}
+    assert released.template_inventory({"CurrentVersion8A1": {"Type": "AWS::Lambda::Version"}}) == {}
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_ids_that_hold_a_hash_are_not_written_down() -> None:
     ],
 )
 def test_a_loss_is_said_under_breaking_of_what_is_unreleased(changelog: str, said: bool) -> None:
-    assert released.said(LOSS, changelog) is said
+    assert released.is_announced(LOSS, changelog) is said

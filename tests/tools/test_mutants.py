@@ -13,7 +13,7 @@ from tools.mutants import (
     SURVIVORS,
     Outcome,
     Subject,
-    function_of,
+    function_name,
     imported,
     subjects,
     with_helpers,
@@ -74,7 +74,7 @@ def test_a_property_becomes_a_function_that_can_be_changed() -> None:
     [("a.b.x__size__mutmut_3", "_size"), ("a.b.xǁFitǁanswer__mutmut_1", "answer"), ("a.x_x__mutmut_12", "x")],
 )
 def test_a_mutant_is_of_a_function(mutant: str, function: str) -> None:
-    assert function_of(mutant) == function
+    assert function_name(mutant) == function
 
 
 def test_helpers_are_found_where_they_are_imported_from() -> None:

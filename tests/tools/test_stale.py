@@ -98,7 +98,7 @@ def test_it_fails_over_the_limit(
         stale.main()
 
     assert ended.value.code == code
-    assert capsys.readouterr().out.endswith(f"{code} of 1 are older than they may get\n")
+    assert capsys.readouterr().out.endswith(f"{code} of 1 are older than allowed\n")
 
 
 def test_examples_and_docs_run_the_pinned_image_of_vllm() -> None:

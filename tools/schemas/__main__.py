@@ -1,6 +1,6 @@
-"""Write what services take, of their own schemas, into one file of the package; `make schemas`.
+"""Write the schemas of services into one file of the package; `make schemas`.
 
-Definitions come of Go modules. GPU_CONSTRUCTS_CRDS names a folder for those that no module proxy has,
+Definitions come from Go modules. GPU_CONSTRUCTS_CRDS names a folder for definitions that no module proxy has,
 GPU_CONSTRUCTS_SCHEMAS one with the schemas of eksctl and nodeadm, GPU_CONSTRUCTS_CHART_VALUES one with the default
 values of charts.
 """
@@ -26,7 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def main() -> None:
-    """Write the file, or say what is missing."""
+    """Write the file, or report the missing source."""
     try:
         sources = read()
     except definitions.Missing as error:
@@ -40,31 +40,31 @@ def read() -> list[Source]:
     """Read every source.
 
     Raises:
-        Missing: One of them is not to be had.
+        Missing: A source isn't available.
     """
     return [source for read in readers().values() for source in read()]
 
 
 def readers() -> dict[str, Callable[[], Iterable[Source]]]:
-    """Return what reads the sources, by what they are of; each raises `Missing` where its own are not to be had."""
+    """Return the readers of the sources, by name. Each raises `Missing` if its source isn't available."""
     own = kubernetes.read()
     metadata = kubernetes.metadata(own)
     return {
         "CloudFormation": lambda: [cloudformation.read()],
         "Kubernetes": lambda: [own],
-        **{each.name: partial(_of_project, each, metadata) for each in definitions.PROJECTS},
+        **{each.name: partial(_project_source, each, metadata) for each in definitions.PROJECTS},
         "eksctl": lambda: [eksctl.read()],
         "nodeadm": lambda: [nodeadm.read()],
         "values of charts": chart_values.read,
     }
 
 
-def _of_project(project: definitions.Project, metadata: Any) -> list[Source]:
+def _project_source(project: definitions.Project, metadata: Any) -> list[Source]:
     return [definitions.read(project, metadata)]
 
 
 def archive(sources: Iterable[Source]) -> bytes:
-    """Return an archive with a file for each source, which is read when one of its kinds is judged."""
+    """Return an archive with a file for each source, which is read when one of its kinds is checked."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as written:
         for name, text in texts(sources).items():
@@ -75,7 +75,7 @@ def archive(sources: Iterable[Source]) -> bytes:
 
 
 def texts(sources: Iterable[Source]) -> dict[str, str]:
-    """Return the files of the archive, the same for the same sources."""
+    """Return the files of the archive. The output is deterministic."""
     listed = list(sources)
     index = [
         {

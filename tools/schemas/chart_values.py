@@ -1,6 +1,6 @@
-"""Names of the values that pinned charts know: those of their default values.
+"""Names of the values of pinned charts, from their default values.
 
-None of the charts that are to be had brings a ``values.schema.json``.
+None of the available charts has a ``values.schema.json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpu_facts import versions
 from tools.schemas.definitions import Missing
 from tools.schemas.source import Source
 
-# A folder of default values, named <chart>-<version>.yaml, or with less of the version where more have the same.
+# A folder of default values, named <chart>-<version>.yaml. A version prefix is for all versions with it.
 FOLDER = "GPU_CONSTRUCTS_CHART_VALUES"
 
 
@@ -24,7 +24,7 @@ def read() -> Iterator[Source]:
     """Read the names of the values of each pinned chart whose default values are in the folder.
 
     Raises:
-        Missing: No folder is named.
+        Missing: No folder is configured.
     """
     folder = os.environ.get(FOLDER)
     if folder is None:
@@ -52,7 +52,7 @@ def _file(folder: Path, name: str, version: str) -> Path | None:
 
 
 def _names(value: Any) -> dict[str, Any]:
-    """Return the names below a value; below an empty mapping, or a list, anything may stand."""
+    """Return the names below a value. An empty mapping or a list allows any names."""
     if not isinstance(value, dict) or not value:
         return {}
     return {"properties": {str(key): _names(each) for key, each in value.items()}}

@@ -1,4 +1,4 @@
-"""Schemas of CloudFormation's resources, as cfn-lint carries them, with what EC2 and EKS say more closely."""
+"""Schemas of CloudFormation's resources from cfn-lint, with more precise values from EC2 and EKS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.schemas.reduce import Reducer
 from tools.schemas.source import Source
 
 _FOLDER = Path(cfnlint.__file__).parent / "data" / "schemas"
-# Where most is offered first.
+# The region with most services is first.
 _REGION = "us-east-1"
 _TYPES = {
     "AWS::AutoScaling": (
@@ -44,7 +44,7 @@ _TYPES = {
     "AWS::SSM": ("Parameter",),
     "AWS::Scheduler": ("Schedule",),
 }
-# The request of the service that a resource becomes, for the enumerations that CloudFormation leaves out.
+# The service request of a resource type, for enumerations that CloudFormation's schemas lack.
 _REQUESTS = {
     "AWS::AutoScaling::AutoScalingGroup": ("autoscaling", "CreateAutoScalingGroupType"),
     "AWS::EC2::CapacityReservation": ("ec2", "CreateCapacityReservationRequest"),
@@ -56,9 +56,9 @@ _REQUESTS = {
     "AWS::EKS::Nodegroup": ("eks", "CreateNodegroupRequest"),
     "AWS::Scheduler::Schedule": ("scheduler", "CreateScheduleInput"),
 }
-# Longer ones are names of instance types and the like, of which new ones come every week.
+# Longer enumerations are names such as instance types, which change every week.
 _LONGEST_ENUMERATION = 60
-# What CloudFormation's schemas of 2026-10-20 say in words only.
+# Constraints that CloudFormation's schemas of 2026-10-20 only describe in words.
 # Sources: their descriptions; https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html,
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplateInstanceMetadataOptionsRequest.html (2026-11)
 _IN_WORDS: dict[str, dict[tuple[str, ...], dict[str, int]]] = {
@@ -74,7 +74,7 @@ def types() -> list[str]:
     return [f"{service}::{name}" for service, names in _TYPES.items() for name in names]
 
 
-def schema_of(kind: str) -> dict[str, Any]:
+def read_schema(kind: str) -> dict[str, Any]:
     """Return cfn-lint's schema of a resource type."""
     return dict(_json(_FOLDER / "resources" / f"{_json(_FOLDER / 'providers' / f'{_REGION}.json')[kind]}.json"))
 
@@ -97,10 +97,10 @@ def _json(file: Path) -> Any:
 
 
 def _reduced(kind: str) -> dict[str, Any]:
-    schema = schema_of(kind)
+    schema = read_schema(kind)
     reduced = dict(Reducer(schema.get("definitions")).reduce(schema))
     for path, bounds in _IN_WORDS.get(kind, {}).items():
-        reduced = _with(reduced, path, bounds)
+        reduced = _bounded(reduced, path, bounds)
     if kind in _REQUESTS:
         service, shape = _REQUESTS[kind]
         reduced = _stricter(reduced, Loader().load_service_model(service, "service-2")["shapes"], shape, ())
@@ -108,17 +108,17 @@ def _reduced(kind: str) -> dict[str, Any]:
     return {**reduced, "createOnly": sorted(fixed)} if fixed else reduced
 
 
-def _with(schema: Mapping[str, Any], path: tuple[str, ...], bounds: Mapping[str, int]) -> dict[str, Any]:
+def _bounded(schema: Mapping[str, Any], path: tuple[str, ...], bounds: Mapping[str, int]) -> dict[str, Any]:
     """Return a schema with bounds on the value at a path."""
     if not path:
         return {**schema, **bounds}
     name, *rest = path
-    inner = _with(schema["properties"][name], tuple(rest), bounds)
+    inner = _bounded(schema["properties"][name], tuple(rest), bounds)
     return {**schema, "properties": {**schema["properties"], name: inner}}
 
 
 def _stricter(schema: Any, shapes: Mapping[str, Any], name: str, within: tuple[str, ...]) -> Any:
-    """Return a schema with the enumerations of the service's own request, where it has none."""
+    """Return a schema with the enumerations of the service request where it has none."""
     shape = shapes[name]
     if not isinstance(schema, dict) or name in within:
         return schema

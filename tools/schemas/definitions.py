@@ -1,4 +1,4 @@
-"""Schemas of custom resources, of the CustomResourceDefinitions in the sources of their projects."""
+"""Schemas of custom resources, from the CustomResourceDefinitions in the sources of their projects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Project:
     """A project that publishes CustomResourceDefinitions.
 
     Attributes:
-        name: What people call it.
+        name: Its common name.
         version: Its release.
         as_of: Day it was read, ISO 8601.
         module: Its Go module.
@@ -47,7 +47,7 @@ class Project:
     rules: bool = False
 
 
-def _of_chart(name: str, pin: versions.Chart, module: str, *files: str, release: str = "") -> Project:
+def _chart_project(name: str, pin: versions.Chart, module: str, *files: str, release: str = "") -> Project:
     """Return the project of a pinned chart, whose release has the chart's version or another."""
     version = release or f"v{pin.version.removeprefix('v')}"
     charts = {pin.name: pin.version.removeprefix("v")}
@@ -64,7 +64,7 @@ _KEDA = ("clustertriggerauthentications", "scaledjobs", "scaledobjects", "trigge
 _MONITORING = ("podmonitors", "prometheuses", "prometheusrules", "servicemonitors")
 _KARPENTER = tuple(versions.KARPENTER_RELEASES.values())[-1]
 PROJECTS = (
-    _of_chart(
+    _chart_project(
         "Karpenter",
         _KARPENTER.controller,
         "github.com/aws/karpenter-provider-aws",
@@ -72,64 +72,64 @@ PROJECTS = (
         "pkg/apis/crds/karpenter.k8s.aws_ec2nodeclasses.yaml",
         "pkg/apis/crds/autoscaling.x-k8s.io_capacitybuffers.yaml",
     ),
-    _of_chart(
+    _chart_project(
         "Kueue",
         versions.KUEUE,
         "sigs.k8s.io/kueue",
         *_bases("config/components/crd/bases", "kueue.x-k8s.io", *_KUEUE, "workloadpriorityclasses"),
     ),
-    _of_chart(
+    _chart_project(
         "JobSet",
         versions.JOBSET,
         "sigs.k8s.io/jobset",
         *_bases("config/components/crd/bases", "jobset.x-k8s.io", "jobsets"),
     ),
-    _of_chart(
+    _chart_project(
         "LeaderWorkerSet",
         versions.LEADER_WORKER_SET,
         "sigs.k8s.io/lws",
         *_bases("config/crd/bases", "leaderworkerset.x-k8s.io", "leaderworkersets"),
     ),
-    # The definitions of 2.21.0 are those of 2.20.2, which the proxy has.
-    _of_chart(
+    # The definitions of 2.21.0 equal the ones of 2.20.2, which the proxy has.
+    _chart_project(
         "KEDA",
         versions.KEDA,
         "github.com/kedacore/keda/v2",
         *_bases("config/crd/bases", "keda.sh", *_KEDA),
         release="v2.20.2",
     ),
-    _of_chart(
+    _chart_project(
         "Prometheus operator",
         versions.KUBE_PROMETHEUS_STACK,
         "github.com/prometheus-operator/prometheus-operator",
         *_bases("example/prometheus-operator-crd", "monitoring.coreos.com", *_MONITORING),
         release="v0.93.0",
     ),
-    _of_chart(
+    _chart_project(
         "KubeRay",
         versions.KUBERAY,
         "github.com/ray-project/kuberay/ray-operator",
         *_bases("config/crd/bases", "ray.io", "rayclusters", "rayjobs", "rayservices"),
     ),
-    _of_chart(
+    _chart_project(
         "GPU Operator",
         versions.GPU_OPERATOR,
         "github.com/NVIDIA/gpu-operator",
         *_bases("config/crd/bases", "nvidia.com", "clusterpolicies", "gpuclusters"),
     ),
-    _of_chart(
+    _chart_project(
         "NVIDIA DRA driver",
         versions.DRA_DRIVER,
         "sigs.k8s.io/dra-driver-nvidia-gpu",
         *_bases("deployments/helm/dra-driver-nvidia-gpu/crds", "resource.nvidia.com", "computedomains"),
     ),
-    _of_chart(
+    _chart_project(
         "KAI Scheduler",
         versions.KAI_SCHEDULER,
         "github.com/kai-scheduler/KAI-scheduler",
         *_bases("deployments/kai-scheduler/crds", "scheduling.run.ai", "queues"),
     ),
-    _of_chart(
+    _chart_project(
         "Vertical Pod Autoscaler",
         versions.VERTICAL_POD_AUTOSCALER,
         "k8s.io/autoscaler/vertical-pod-autoscaler",
@@ -153,7 +153,7 @@ PROJECTS = (
         charts={},
     ),
 )
-# What the module proxy has not, or under another name.
+# Definitions that the module proxy lacks, or has under another name.
 _OTHER_NAMES = {
     "vpa-v1-crd-gen.yaml": "autoscaling.k8s.io_vpa.yaml",
     **{f"monitoring.coreos.com_{each}.yaml": f"crd-{each}.yaml" for each in _MONITORING},
@@ -172,7 +172,7 @@ def read(project: Project, metadata: Any) -> Source:
         metadata: Reduced schema of the metadata of an object.
 
     Raises:
-        Missing: A file of it is not there.
+        Missing: A file isn't available.
     """
     kinds = {}
     for each in definitions(project):
@@ -216,7 +216,7 @@ def definitions(project: Project) -> Iterator[Any]:
 
 
 def _file(project: Project, file: str) -> Path:
-    """Return a file of the module, or, where no proxy has that, of the folder that is named."""
+    """Return a file of the module, or of the configured folder if no proxy has the module."""
     try:
         return module(project.module, project.version) / file
     except Missing:
@@ -229,7 +229,7 @@ def _file(project: Project, file: str) -> Path:
 
 @cache
 def module(name: str, version: str) -> Path:
-    """Return the folder of a Go module, whose checksum Go itself asks of its database.
+    """Return the folder of a Go module. Go verifies its checksum.
 
     Raises:
         Missing: No proxy has it.
@@ -242,5 +242,5 @@ def module(name: str, version: str) -> Path:
             raise Missing(f"{name} {version}: {error}") from None
     told = json.loads(done.stdout or "{}")
     if "Dir" not in told:
-        raise Missing(f"{name} {version}: {told.get('Error', 'no answer of go')}")
+        raise Missing(f"{name} {version}: {told.get('Error', 'no output of go')}")
     return Path(told["Dir"])

@@ -1,7 +1,7 @@
-"""Names and types of the fields of a ClusterConfig, of eksctl's own schema.
+"""Names and types of the fields of a ClusterConfig, from eksctl's own schema.
 
-Nothing more: eksctl does not ask its schema. It decodes into the types of Go that the schema was made of, and refuses
-names that those do not have, and values of another type.
+Other constraints of the schema aren't used, because eksctl doesn't validate against it. It decodes into the Go types
+that the schema was generated from, and rejects unknown names and values of another type.
 Source: eksctl-io/eksctl 99984adb6 pkg/eks/api.go, pkg/apis/eksctl.io/v1alpha5 (2026-08-21)
 """
 
@@ -22,9 +22,9 @@ from tools.schemas.source import Source
 FOLDER = "GPU_CONSTRUCTS_SCHEMAS"
 _COMMIT, _AS_OF = "99984adb6164ece593c0728523b7f497ea61d60e", "2026-08-21"
 _PATH = "pkg/apis/eksctl.io/v1alpha5/assets/schema.json"
-# What is decoded by functions of its own, which pass over names that they do not know.
+# Types with their own decoding functions, which ignore unknown names.
 _OPEN = ("AZSubnetMapping", "IdentityProvider")
-# One of them refuses names, but takes them in any case.
+# One of them rejects unknown names, but ignores their case.
 _IN_ANY_CASE = "NodeGroupTaint"
 # The list of them may be a mapping too.
 _LIST_OR_MAPPING = "taintsWrapper"
@@ -34,7 +34,7 @@ def read() -> Source:
     """Read names and types of the fields of a ClusterConfig.
 
     Raises:
-        Missing: The folder is not named, or has no such file.
+        Missing: The folder isn't configured, or has no such file.
     """
     file = Path(os.environ.get(FOLDER, ""), "eksctl.schema.json")
     if FOLDER not in os.environ or not file.is_file():
@@ -55,7 +55,7 @@ def read() -> Source:
 
 
 def _decoded(schema: Any) -> Any:
-    """Return a schema without anything but names and types of fields; what has fields is a mapping."""
+    """Return a schema with only names and types of fields. A schema with fields is a mapping."""
     if not isinstance(schema, Mapping):
         return {}
     one = {key: _decoded(schema[key]) for key in ("items", "additionalProperties") if schema.get(key)}

@@ -1,4 +1,4 @@
-"""Schemas of Kubernetes' own objects: its OpenAPI, with the enumerations that only its sources hold."""
+"""Schemas of Kubernetes' own objects: its OpenAPI, with the enumerations that only its sources contain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUPS = (
     *("", "apps", "autoscaling", "batch", "networking.k8s.io", "node.k8s.io", "policy"),
     *("rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"),
 )
-# Asked of an API server, and written by nobody.
+# Kinds of requests to an API server, which no manifest contains.
 _NOT_WRITTEN = (
     "Binding",
     "ComponentStatus",
@@ -31,9 +31,9 @@ _NOT_WRITTEN = (
     "WatchEvent",
 )
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# Texts and numbers in one; Kubernetes reads both.
+# Kubernetes accepts texts and numbers for these.
 _BOTH = ("io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString")
-# Said to be required, and not asked for by an API server (of 1.36.3; tests/e2e/test_fields_agree.py).
+# Required in the schema, but not by an API server (1.36.3; tests/e2e/test_fields_agree.py).
 _NOT_ASKED_FOR = {
     "io.k8s.api.batch.v1.PodFailurePolicy": "rules",
     "io.k8s.api.core.v1.LimitRangeSpec": "limits",
@@ -89,7 +89,7 @@ def _reduced(reducer: Reducer, name: str) -> dict[str, Any]:
 
 
 def _add_enumerations(definitions: dict[str, Any], sources: str) -> None:
-    """Add what may stand in a field: generated beside the OpenAPI, and left out of it."""
+    """Add the enumerations of fields, which are generated with the OpenAPI but aren't part of it."""
     starts = list(_FUNCTION.finditer(sources))
     for found, following in zip(starts, [*starts[1:], None], strict=True):
         end = following.start() if following else len(sources)
@@ -99,7 +99,7 @@ def _add_enumerations(definitions: dict[str, Any], sources: str) -> None:
 
 
 def _definition(module: str, function: str) -> str:
-    """Return the name of a definition by that of its function, ``core_v1_Pod``."""
+    """Return the name of a definition from the name of its function, e.g. ``core_v1_Pod``."""
     prefix = "io.k8s.api" if module == "api" else "io.k8s.apimachinery"
     return f"{prefix}.{function.replace('_', '.')}"
 

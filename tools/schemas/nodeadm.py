@@ -1,4 +1,4 @@
-"""Fields of a NodeConfig, of nodeadm's own definition. License of the definition: MIT-0."""
+"""Fields of a NodeConfig, from nodeadm's own definition. License of the definition: MIT-0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.schemas.source import Source
 FOLDER, _FILE = "GPU_CONSTRUCTS_SCHEMAS", "node.eks.aws_nodeconfigs.yaml"
 _COMMIT, _AS_OF = "81fec2e", "2026-07-23"
 _PATH = "nodeadm/internal/api/bridge/crds"
-# Values of these are JSON of any type, which the definition's generator writes as objects.
+# These fields accept any JSON. The definition's generator declares them as objects.
 _ANY = (("kubelet", "config"), ("containerd", "baseRuntimeSpec"))
 
 
@@ -24,7 +24,7 @@ def read() -> Source:
     """Read the fields of a NodeConfig.
 
     Raises:
-        Missing: The folder is not named, or has no such file.
+        Missing: The folder isn't configured, or has no such file.
     """
     file = Path(os.environ.get(FOLDER, ""), _FILE)
     if FOLDER not in os.environ or not file.is_file():

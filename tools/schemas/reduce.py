@@ -1,4 +1,4 @@
-"""A schema of somebody else without its prose, and the equal parts of many schemas written once."""
+"""Reduction of schemas: prose is removed, and equal parts of schemas are stored once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-# What decides whether a value is taken.
+# Keywords that decide whether a value is valid.
 _KEPT = (
     *("type", "enum", "const", "pattern", "nullable"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -19,18 +19,18 @@ _KEPT = (
 _ONE = ("items", "additionalProperties", "not", "if", "then", "else")
 _MANY = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "patternProperties")
-# Another spelling of the words that are kept.
+# Other spellings of these keywords.
 _SPELLED = {"enumCaseInsensitive": "enumOfAnyCase", "x-kubernetes-preserve-unknown-fields": "open"}
-# A part that is written in fewer characters than a reference to it.
+# A shorter part isn't replaced by a reference.
 _SMALL = 40
 
 
 class Reducer:
-    """Reduces schemas; a definition that many refer to is reduced once.
+    """Reduces schemas. A shared definition is reduced once.
 
     Attributes:
-        definitions: What ``$ref`` refers to, by the last part of it.
-        rules: Whether rules in CEL are kept, and the defaults that they need.
+        definitions: Targets of ``$ref``, by the last part of the reference.
+        rules: Whether to keep CEL rules, and the defaults that they need.
     """
 
     def __init__(self, definitions: Mapping[str, Any] | None = None, *, rules: bool = False) -> None:
@@ -39,7 +39,7 @@ class Reducer:
         self._done: dict[str, Any] = {}
 
     def reduce(self, schema: Any, within: tuple[str, ...] = ()) -> Any:
-        """Return a schema without prose and references; a part that holds itself takes anything."""
+        """Return a schema without prose and references. A recursive part accepts any value."""
         if not isinstance(schema, dict):
             return schema
         if isinstance(schema.get("$ref"), str):
@@ -62,7 +62,7 @@ class Reducer:
         if name not in self._done:
             found = self.reduce(self.definitions[name], (*within, name))
             if within:
-                # What was cut short inside of something else is whole elsewhere.
+                # A part that was cut inside another one is complete elsewhere.
                 return found
             self._done[name] = found
         return self._done[name]
@@ -97,10 +97,10 @@ def _mended(schema: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_pythons(pattern: str) -> bool:
-    """Whether a regular expression of Go or JavaScript is one of Python too."""
+    """Whether a regular expression of Go or JavaScript is valid in Python."""
     try:
         with warnings.catch_warnings():
-            # Python 3.10 only warns of flags in the middle, which 3.11 refuses.
+            # Python 3.10 only warns about flags in the middle, which 3.11 rejects.
             warnings.simplefilter("error")
             re.compile(pattern)
     except (re.error, DeprecationWarning, FutureWarning):
@@ -109,9 +109,9 @@ def is_pythons(pattern: str) -> bool:
 
 
 def pack(kinds: Mapping[str, Any]) -> str:
-    """Return schemas by kind as lines of JSON, in which equal parts stand once.
+    """Return schemas by kind as lines of JSON, with equal parts stored once.
 
-    Each line is a part, in which ``{"$ref": 3}`` is the fourth line; the last line holds the kinds.
+    Each line is a part. ``{"$ref": 3}`` refers to the fourth line. The last line has the kinds.
     """
     interning = _Interning()
     roots = {kind: interning.intern(schema) for kind, schema in sorted(kinds.items())}
@@ -119,7 +119,7 @@ def pack(kinds: Mapping[str, Any]) -> str:
 
 
 class _Interning:
-    """Numbers equal parts alike."""
+    """Assigns the same number to equal parts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -141,7 +141,7 @@ class _Interning:
         return {"$ref": number}
 
     def written(self, roots: Mapping[str, Any]) -> str:
-        """Return everything as lines; a part that is used once stands where it is used, and others before they are."""
+        """Return all parts as lines. A part with one use is inlined. Others precede their uses."""
         used = self._used(roots)
         kept = [number for number in range(len(self._parts)) if used[number] > 1]
         places = {number: place for place, number in enumerate(kept)}
@@ -149,7 +149,7 @@ class _Interning:
         return "".join(f"{_compact(each)}\n" for each in (*lines, self._inlined(roots, places)))
 
     def _used(self, roots: Mapping[str, Any]) -> Counter[int]:
-        """Count how many places hold each part, of those that are written themselves."""
+        """Count the uses of each part in the written parts."""
         used: Counter[int] = Counter()
         todo: list[Any] = [roots]
         while todo:

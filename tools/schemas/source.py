@@ -12,14 +12,14 @@ class Source:
     """Schemas of one publisher.
 
     Attributes:
-        name: What people call the publisher.
-        version: Version of what was read.
-        url: Where the next one is seen.
+        name: Name of the publisher.
+        version: Version of the source.
+        url: Address that shows the next version.
         as_of: Day of the version, ISO 8601.
         kinds: Reduced schemas by kind: a resource type, ``apiVersion/kind``, or ``chart/<name>``.
         charts: Version of each chart that installs it, by name.
-        rules: Whether rules in CEL stand in the schemas.
-        deprecated: Those of the kinds that are served with a warning.
+        rules: Whether the schemas contain CEL rules.
+        deprecated: The kinds that are served with a warning.
     """
 
     name: str

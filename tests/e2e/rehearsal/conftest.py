@@ -18,7 +18,7 @@ from gpu_rehearsal.stage import Props, Stage, stage
 from tests.e2e.rehearsal import many_pools
 from tools import build_e2e_tools, rehearse
 from tools import charts as packed
-from tools.plays import ROOT, assemblies_of
+from tools.plays import ROOT, synthesize_app
 
 # Its registry is not reached here; nothing installs in its place.
 _EMPTY_CHART = ("aws-efa-k8s-device-plugin", "v0.5.30")
@@ -37,7 +37,7 @@ def props() -> Props:
 @pytest.fixture(scope="module")
 def stacks_of_many_pools(tmp_path_factory: pytest.TempPathFactory) -> list[Assembly]:
     """The stack with NodePools of every shape."""
-    return assemblies_of(Path(many_pools.__file__), tmp_path_factory.mktemp("many-pools"), {})
+    return synthesize_app(Path(many_pools.__file__), tmp_path_factory.mktemp("many-pools"), {})
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def default_stack(folder: Path, **pool: Any) -> Assembly:
         pool: What its pool says besides its name and type.
     """
     context = {"autoscaler": "karpenter", "pools": [{"name": "gpu", "instance_types": ["g6.xlarge"], **pool}]}
-    (made,) = assemblies_of(ROOT / "app.py", folder, context)
+    (made,) = synthesize_app(ROOT / "app.py", folder, context)
     return made
 
 

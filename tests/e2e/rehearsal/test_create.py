@@ -11,7 +11,7 @@ from gpu_rehearsal.assemblies import why_not_simulated
 from gpu_rehearsal.report import Outcome, Report
 from gpu_rehearsal.scenarios.deployment import create
 from gpu_rehearsal.stage import Props, stage
-from tools.plays import PLAYS, ROOT, assemblies_of
+from tools.plays import PLAYS, ROOT, synthesize_app
 from tools.rehearse import DEFINITIONS
 
 OBJECTS, RELEASE = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"
@@ -55,7 +55,7 @@ def test_what_is_created_runs(name: str, tmp_path: Path, props: Props) -> None:
 
 
 def test_a_cluster_of_somebody_else_is_not_played(tmp_path: Path) -> None:
-    found = {each.stack: each for each in assemblies_of(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
+    found = {each.stack: each for each in synthesize_app(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
 
     why = why_not_simulated(found["GpuPools"].template)
     assert why.startswith("a rehearsal plays one cluster with a name in the template, got []; pass --stack")

@@ -12,14 +12,14 @@ from gpu_rehearsal.report import Outcome
 from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal import drivers
 from tests.e2e.rehearsal.mutants import Mutant, Resources
-from tools.plays import assemblies_of
+from tools.plays import synthesize_app
 
 STEP_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    (made,) = assemblies_of(Path(drivers.__file__), tmp_path_factory.mktemp("drivers"), {})
+    (made,) = synthesize_app(Path(drivers.__file__), tmp_path_factory.mktemp("drivers"), {})
     return made
 
 

@@ -17,7 +17,7 @@ from gpu_rehearsal.stage import Props
 from tests.e2e.rehearsal import own_app
 from tests.e2e.rehearsal.conftest import default_stack
 from tests.e2e.rehearsal.mutants import MUTANTS
-from tools.plays import PLAYS, ROOT, assemblies_of
+from tools.plays import PLAYS, ROOT, synthesize_app
 
 END_SECONDS = 5.0
 
@@ -38,7 +38,7 @@ def test_a_group_without_an_autoscaler_gets_one_node_by_hand(tmp_path: Path, pro
 
 
 def test_an_app_without_an_account_has_a_line_for_each_workload(tmp_path: Path, props: Props) -> None:
-    report = play(assemblies_of(Path(own_app.__file__), tmp_path, {}), props)
+    report = play(synthesize_app(Path(own_app.__file__), tmp_path, {}), props)
 
     assert [each.statement for each in report.failed] == []
     lines = {each.promise: each.text for each in report.lines if each.outcome is Outcome.HELD}

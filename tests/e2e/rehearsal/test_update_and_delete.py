@@ -10,7 +10,7 @@ from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.report import Outcome
 from gpu_rehearsal.scenarios.deletion import account, nothing_left, retained_resources
 from gpu_rehearsal.stage import Props, Stage, stage
-from tools.plays import ROOT, assemblies_of
+from tools.plays import ROOT, synthesize_app
 
 TRAIN = {"name": "train", "instance_types": ["g6.xlarge"]}
 INFER = {"name": "infer", "instance_types": ["g6e.xlarge"]}
@@ -19,7 +19,7 @@ NODE_POOLS = "/apis/karpenter.sh/v1/nodepools"
 
 
 def synthesize(folder: Path, *pools: dict[str, Any]) -> Assembly:
-    (made,) = assemblies_of(ROOT / "app.py", folder, {"autoscaler": "karpenter", "pools": list(pools)})
+    (made,) = synthesize_app(ROOT / "app.py", folder, {"autoscaler": "karpenter", "pools": list(pools)})
     return made
 
 

@@ -86,7 +86,7 @@ def test_each_kind_has_one_source() -> None:
 
 def test_it_says_what_a_resource_is_made_anew_for() -> None:
     for kind in cloudformation.types():
-        said = cloudformation.schema_of(kind).get("createOnlyProperties", ())
+        said = cloudformation.read_schema(kind).get("createOnlyProperties", ())
         schema = find_schema(kind)
         assert schema is not None
         assert schema.get("createOnly", []) == sorted(each.removeprefix("/properties/") for each in said)

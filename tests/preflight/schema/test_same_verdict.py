@@ -54,7 +54,7 @@ def is_stricter(texts: list[str]) -> bool:
 
 @pytest.mark.parametrize("kind", RESOURCES)
 def test_resource_as_cfn_lint_judges_it(kind: str) -> None:
-    schema = cloudformation.schema_of(kind)
+    schema = cloudformation.read_schema(kind)
     judge, reduced = Judge(CLOUDFORMATION), Reducer(schema.get("definitions")).reduce(schema)
     bare = CfnTemplateValidator({})
     context = bare.context.evolve(strict_types=False)

@@ -120,9 +120,9 @@ def _example(name: str) -> Callable[[Path], Path]:
 
 def _run(app: Path, context: Mapping[str, Any], folder: Path) -> Path:
     # Of tools, which needs moto, and not where only templates are read.
-    from tools.plays import assemblies_of
+    from tools.plays import synthesize_app
 
-    assemblies_of(app, folder, context)
+    synthesize_app(app, folder, context)
     return folder
 
 
