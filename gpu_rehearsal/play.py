@@ -14,8 +14,7 @@ from gpu_rehearsal.assemblies import Assembly, why_not_simulated
 from gpu_rehearsal.cluster.control_plane import rbac_uses
 from gpu_rehearsal.report import Line, Outcome, Report
 from gpu_rehearsal.scenarios.deletion import Failures, account, destroy
-from gpu_rehearsal.scenarios.deployment import CREATE, Announce, create, daemon_sets, update
-from gpu_rehearsal.scenarios.deployment import CREATE as UPDATE
+from gpu_rehearsal.scenarios.deployment import CREATE, UPDATE, Announce, create, daemon_sets, update
 from gpu_rehearsal.scenarios.pools import gpu_pools
 from gpu_rehearsal.scenarios.scale import STEP_SECONDS, run_pool_jobs, scale
 from gpu_rehearsal.stage import CLEAN_UP_SECONDS, PACE, Props, Stage, ended_in_order, stage

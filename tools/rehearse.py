@@ -37,13 +37,13 @@ def main() -> None:
     parser.add_argument("--build", action="store_true", help="build missing tools, and play nothing")
     parser.add_argument("--short", action="store_true", help="skip the Failure scenario and make at most five updates")
     given = parser.parse_args()
-    asked = given.plays or list(PLAYS)
-    if unknown := sorted(set(asked) - set(PLAYS)):
+    requested = given.plays or list(PLAYS)
+    if unknown := sorted(set(requested) - set(PLAYS)):
         parser.error(f"no play {', '.join(unknown)}; there are {', '.join(PLAYS)}")
-    build(newer=any(PLAYS[each].newer for each in asked))
+    build(newer=any(PLAYS[each].newer for each in requested))
     if given.build:
         return
-    codes = {name: _exit_code(name, short=given.short) for name in asked}
+    codes = {name: _exit_code(name, short=given.short) for name in requested}
     bad = {name: code for name, code in codes.items() if code}
     if bad:
         said = ", ".join(f"{name} ({'failed' if code == 1 else 'not tried'})" for name, code in bad.items())
@@ -101,22 +101,22 @@ def _name(change: ResourceChange) -> str:
 
 def _exit_code(name: str, *, short: bool) -> int:
     """Run a play, and return its exit code."""
-    asked, began = PLAYS[name], time.monotonic()
+    requested, began = PLAYS[name], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        versions = asked.versions(Path(folder), 5 if short else None) if asked.updated else []
+        versions = requested.versions(Path(folder), 5 if short else None) if requested.updated else []
         report = play_and_write(
-            [versions[0][1]] if versions else asked.assemblies(Path(folder)),
+            [versions[0][1]] if versions else requested.assemblies(Path(folder)),
             props(),
             name=name,
             out=FOLDER,
-            failures=None if FAILURE in asked.require and not short else 0,
+            failures=None if FAILURE in requested.require and not short else 0,
             versions=versions,
             announce=announced if versions else None,
-            tolerate=asked.tolerate,
+            tolerate=requested.tolerate,
         )
     print(f"rehearsal: {name}: {time.monotonic() - began:.0f} s", flush=True)
     # A short play has no Failure scenario.
-    require = tuple(each for each in asked.require if not short or each != FAILURE)
+    require = tuple(each for each in requested.require if not short or each != FAILURE)
     for each in report.not_tried(require):
         print(f"rehearsal: {name}: not tried: {each}", file=sys.stderr)
     return report.exit_code(require)

@@ -183,9 +183,9 @@ def _moments(stack: str, events: Iterable[Event]) -> list[Moment]:
 
 def _creation_lines(stage: Stage, stack: str, events: list[Event]) -> Iterator[Line]:
     counts = Counter(each.status for each in events)
-    physical = counts["CREATE_COMPLETE"]
+    created = counts["CREATE_COMPLETE"]
     if not counts["CREATE_FAILED"]:
-        yield Line(scenario=CREATE, promise=f"{stack}: {physical} resources are created", outcome=Outcome.HELD)
+        yield Line(scenario=CREATE, promise=f"{stack}: {created} resources are created", outcome=Outcome.HELD)
     for each in sorted(events, key=lambda each: each.logical_id):
         promise = f"{stack}: {each.type} {each.logical_id} is created"
         if each.status == "CREATE_FAILED":

@@ -13,7 +13,7 @@ from tools.touched import selected_tests
         ("gpu_facts/quantities.py", "tests/facts/test_quantities.py"),
         ("gpu_constructs/cluster/pool_kinds.py", "tests/constructs/cluster/test_add_pool.py"),
         ("gpu_constructs/nodes/managed_node_group.py", "tests/constructs/cluster/test_add_pool.py"),
-        ("gpu_rehearsal/scenarios/destroy.py", "tests/rehearsal/test_destroy.py"),
+        ("gpu_rehearsal/scenarios/deletion.py", "tests/rehearsal/test_destroy.py"),
         ("tools/touched.py", "tests/tools/test_touched.py"),
         ("tests/preflight/rule_cases.py", "tests/preflight/test_rules.py"),
         ("tests/facts/test_quantities.py", "tests/facts/test_quantities.py"),

@@ -54,11 +54,11 @@ def function(folder: Path, code: str, **changes: Any) -> Function:
     return Function(**(says | changes))
 
 
-def run(folder: Path, physical: Function, event: Any, environment: Mapping[str, str] | None = None) -> Any:
+def run(folder: Path, made: Function, event: Any, environment: Mapping[str, str] | None = None) -> Any:
     """Run a function once and return what it answers."""
     place = folder / "run"
     place.mkdir()
-    return json.loads(Invocation(physical, place, environment or {}).run(json.dumps(event).encode()))
+    return json.loads(Invocation(made, place, environment or {}).run(json.dumps(event).encode()))
 
 
 def test_a_function_gets_its_event_its_variables_and_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

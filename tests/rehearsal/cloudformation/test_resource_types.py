@@ -84,9 +84,9 @@ class Workshop:
     def make(self, kind: str, properties: Mapping[str, Any]) -> Created:
         """Make a resource and return it."""
         creation = self._creation(kind, evaluated(properties))
-        physical = TYPES[kind].create(creation)
+        made = TYPES[kind].create(creation)
         creation.refuse_unused()
-        return physical
+        return made
 
     def update(self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         """Make a resource, then update it."""
@@ -102,10 +102,10 @@ class Workshop:
         TYPES[kind].delete(self._creation(kind, before.properties, before=before))
 
     def _deployed(self, kind: str, properties: Mapping[str, Any]) -> Deployed:
-        physical = self.make(kind, properties)
+        made = self.make(kind, properties)
         self.aws.sent.clear()
         resource = Resource(logical_id="Resource", type=kind, properties={})
-        return Deployed(resource=resource, properties=evaluated(properties), physical=physical)
+        return Deployed(resource=resource, properties=evaluated(properties), physical=made)
 
     def _creation(self, kind: str, properties: Mapping[str, Any], before: Deployed | None = None) -> Creation:
         self._physical += 1

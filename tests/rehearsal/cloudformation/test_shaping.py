@@ -50,9 +50,9 @@ def test_a_type_says_what_it_has_otherwise() -> None:
 def test_ec2_takes_tags_by_what_it_makes() -> None:
     tags = [{"Key": "a", "Value": "b"}]
 
-    physical = parameters("ec2", "CreateVpc", {"Tags": tags}, tagged="vpc")
+    made = parameters("ec2", "CreateVpc", {"Tags": tags}, tagged="vpc")
 
-    assert physical == {"TagSpecifications": [{"ResourceType": "vpc", "Tags": tags}]}
+    assert made == {"TagSpecifications": [{"ResourceType": "vpc", "Tags": tags}]}
 
 
 @pytest.mark.parametrize(

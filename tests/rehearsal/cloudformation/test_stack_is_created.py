@@ -225,8 +225,8 @@ def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, mon
 
 
 def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount, tmp_path: Path) -> None:
-    physical = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
-    aws.client("eks").create_cluster(**physical)
+    made = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
+    aws.client("eks").create_cluster(**made)
     handler = (ROOT / "gpu_constructs/nodes/desired_size_handler.py").read_text()
     said = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
     resources = custom(handler, said, Timeout=90)
@@ -239,11 +239,11 @@ def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount
 
 
 def test_a_stack_uses_the_function_of_another(aws: MotoAccount, tmp_path: Path) -> None:
-    physical = custom(ECHO, {}, Timeout=60)
+    made = custom(ECHO, {}, Timeout=60)
     thing = {"Thing": {"Type": "Custom::Thing", "Properties": {"ServiceToken": {"Fn::ImportValue": "Echo"}}}}
     exports = {"Echo": {"Value": {"Fn::GetAtt": ["Function", "Arn"]}, "Export": {"Name": "Echo"}}}
     shared: dict[str, Any] = {"assembly": tmp_path, "aws": aws, "authority": Authority(tmp_path)}
-    first = {"Resources": {**physical, "Thing": VPC}, "Outputs": exports}
+    first = {"Resources": {**made, "Thing": VPC}, "Outputs": exports}
     stack = Stack(first, name="Echoes", folder=tmp_path / "first", **shared)
     stack.create()
 
