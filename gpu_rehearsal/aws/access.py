@@ -249,7 +249,7 @@ NODE_CONFIG = "application/node.eks.aws"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeBootstrap:
-    """The settings with which EKS lets a node join a cluster.
+    """The settings with which EKS makes a node join a cluster.
 
     Attributes:
         cluster: Name of the cluster.

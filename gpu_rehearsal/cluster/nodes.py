@@ -231,7 +231,7 @@ class _ManagedPod:
         started: When its containers started.
         began: The same time in the format of Kubernetes.
         ending: When its deletion was first seen.
-        deleted: Whether the server was reported that it ended.
+        deleted: Whether the pod was deleted after its end.
         rejection: Why its node rejects it.
         reported: The last reported status.
     """

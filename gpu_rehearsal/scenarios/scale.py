@@ -1,4 +1,4 @@
-"""Scale: a job on each pool is Pending, gets a node and its GPU, runs, ends, and the node goes."""
+"""Scale: a job on each pool is Pending, gets a node and its GPU, runs, ends, and the node is removed."""
 
 from __future__ import annotations
 
