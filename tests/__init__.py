@@ -1,1 +1,1 @@
-"""Tests, in the folders of what they test."""
+"""Tests, in the same folders as the code under test."""

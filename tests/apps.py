@@ -33,7 +33,7 @@ def run_program(program: str, output: Path, *, looks_up: Sequence[str] = ()) -> 
     Args:
         program: The program.
         output: The folder.
-        looks_up: What the CDK CLI then looks up in the account for constructs of CDK itself.
+        looks_up: The lookups that the CDK CLI then does in the account for constructs of CDK itself.
     """
     with _app_of_its_own(output, output, looks_up):
         exec(compile(program, "app.py", "exec"), {"__name__": "__main__"})
@@ -49,7 +49,7 @@ def run_file(file: Path, output: Path) -> Path:
 
 @contextmanager
 def _app_of_its_own(folder: Path, output: Path, looks_up: Sequence[str] = ()) -> Iterator[None]:
-    """Run a program as in a process of its own, for stacks in an account and a region, without credentials.
+    """Run a program as if in a separate process, for stacks in an account and a region, without credentials.
 
     Raises:
         AssertionError: The CDK CLI would look up something else in the account, which takes credentials.
@@ -75,7 +75,7 @@ def _app_of_its_own(folder: Path, output: Path, looks_up: Sequence[str] = ()) ->
 
 
 def lookups(output: Path) -> list[str]:
-    """Return the keys of what the CDK CLI would look up in an account before it is done with an assembly."""
+    """Return the keys of the lookups that the CDK CLI would do in an account before it completes an assembly."""
     manifests = [json.loads(each.read_text()) for each in output.glob("**/manifest.json")]
     return [missing["key"] for each in manifests for missing in each.get("missing", ())]
 

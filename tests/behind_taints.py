@@ -1,4 +1,4 @@
-"""Six pods before the taints of GPU pools, one of which EKS lets through: asked of preflight and of Kubernetes."""
+"""Six pods and the taints of GPU pools, one of which EKS tolerates: questions for preflight and for Kubernetes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import aws_cdk as cdk
 from gpu_constructs import GpuCluster, Mig, NodeShape, TimeSlicing
 from gpu_constructs.pools import Taint
 
-# What each asks for, on which pool, and whether it runs there without a toleration of its own.
+# Each pod's requests, its pool, and whether it runs there without its own toleration.
 PLAIN, SHARED, SLICE, CLAIM, EXPELLED, DAEMON = "plain", "shared", "slice", "claim", "expelled", "daemon"
 RUNS = {PLAIN: True, SHARED: False, SLICE: False, CLAIM: False, EXPELLED: False, DAEMON: False}
 POOL_OF = {PLAIN: "l4", SHARED: "sliced", SLICE: "cut", CLAIM: "l4", EXPELLED: "strict", DAEMON: "l4"}

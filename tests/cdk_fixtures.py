@@ -14,7 +14,7 @@ from jsii._kernel.providers import process
 from tests.clusters import imported_cluster, imported_vpc, plain_cluster
 from tests.conftest import FLAGS
 
-# What the process behind the CDK says comes when it likes, and must not get into the output that another test reads.
+# The output of the CDK's Node.js process comes at any time, and must not get into the output that another test reads.
 process.sys = SimpleNamespace(**{**vars(sys), "stderr": sys.__stderr__, "stdout": sys.__stdout__})  # type: ignore[assignment, attr-defined]
 
 
@@ -39,5 +39,5 @@ def cluster(stack: cdk.Stack, vpc: ec2.IVpc) -> eks.ICluster:
 
 @pytest.fixture
 def created_cluster(stack: cdk.Stack) -> eks.Cluster:
-    """A cluster made with plain aws_eks_v2, without a name of its own."""
+    """A cluster made with plain aws_eks_v2, without an explicit name."""
     return plain_cluster(stack, "1.35")

@@ -12,7 +12,7 @@ import yaml
 def unknown_values(defaults: Path, values: Mapping[str, Any]) -> list[str]:
     """Return the paths of values that the chart's own values file does not have.
 
-    What is empty or absent there, such as resources or a claim, may have any keys.
+    A value that is empty or absent there, such as resources or a claim, may have any keys.
     """
     known = yaml.safe_load(defaults.read_text())
     return [".".join(path) for path in _paths(values) if not _exists(known, path)]

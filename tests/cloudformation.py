@@ -13,7 +13,7 @@ STACK = "arn:aws:cloudformation:us-east-1:123456789012:stack/Test/0a1b"
 
 
 class Answers:
-    """What a function answers.
+    """A function's answers.
 
     Attributes:
         sent: The answers so far.

@@ -1,4 +1,4 @@
-"""Clusters that somebody else owns, for tests to build on."""
+"""Clusters that this library didn't create, for tests to build on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def imported_vpc(scope: Construct, zones: tuple[str, ...] = ("us-east-1a", "us-e
 
 
 def imported_cluster(scope: Construct, vpc: ec2.IVpc, **attributes: Any) -> eks.ICluster:
-    """Import a cluster called demo that manifests can be applied to, with whatever else of it is known."""
+    """Import a cluster called demo that manifests can be applied to, with more of its attributes if given."""
     provider = eks.KubectlProvider.from_kubectl_provider_attributes(
         scope,
         "Kubectl",
@@ -47,7 +47,7 @@ def imported_cluster(scope: Construct, vpc: ec2.IVpc, **attributes: Any) -> eks.
 
 
 def plain_cluster(stack: cdk.Stack, version: str) -> eks.Cluster:
-    """Make a cluster and its VPC with plain aws_eks_v2, without a name of its own."""
+    """Make a cluster and its VPC with plain aws_eks_v2, without an explicit name."""
     layer = "arn:aws:lambda:us-east-1:111122223333:layer"
     return eks.Cluster(
         stack,

@@ -1,4 +1,4 @@
-"""What tests share: the flags that are deployed, readable snapshots, work that one process does for all."""
+"""Shared by the tests: the deployed flags, readable snapshots, work that one process does for all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 # Before aws_cdk is imported: CDK's own validator costs a second a process and 20 ms to 1 s a template. One test
 # of each stack and `make synth` keep it on.
 os.environ["CDK_VALIDATION"] = "false"
-# The day on which everything is judged: 2026-11-21.
+# The day for which the checker checks: 2026-11-21.
 os.environ["SOURCE_DATE_EPOCH"] = "1795219200"
 os.environ.pop("NO_COLOR", None)
 os.environ.pop("FORCE_COLOR", None)
@@ -27,11 +27,11 @@ from tests.distribution import Scheduling, longest_first
 from tests.once import Once
 
 # Tests read files of upstream with `yaml.safe_load`, which takes ten times as long without libyaml. The library has a
-# loader of its own, which chooses for itself; `tests.without_libyaml` removes libyaml before this line.
+# separate loader, which chooses for itself; `tests.without_libyaml` removes libyaml before this line.
 yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # type: ignore[misc]
 
 ROOT = Path(__file__).parents[1]
-# What is deployed, but for copies of the functions and layers, which take a third of the time of a stack.
+# The deployed flags, without copies of the functions and layers, which take a third of the time of a stack.
 FLAGS = {**json.loads((ROOT / "cdk.json").read_text())["context"], "aws:cdk:disable-asset-staging": True}
 
 # The base install is tested without the CDK (`make light`).
@@ -107,7 +107,7 @@ class _TypesAndIds(_Yaml):
 
 
 def types_by_id(content: Any) -> Any:
-    """Return the type of each resource of a template; what is no template stays as it is."""
+    """Return the type of each resource of a template; other content stays as it is."""
     resources = content.values() if isinstance(content, dict) else ()
     if not resources or not all(isinstance(each, dict) and "::" in str(each.get("Type")) for each in resources):
         return content
@@ -140,7 +140,7 @@ def snapshot_text(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     """Work that one process does for all of a run."""
     folder = tmp_path_factory.getbasetemp()
-    # pytest-xdist gives each of its processes a folder in that of the run.
+    # pytest-xdist gives each of its processes a folder inside the run's folder.
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "once"
     folder.mkdir(exist_ok=True)
     return Once(folder)

@@ -1,7 +1,7 @@
 """How pytest-xdist shares out the tests: the longest first, a file to a process.
 
 A file's tests share what is slow to make, which each process would make again. Where they share nothing, or share it
-through `once`, each test goes to whichever process is free.
+through `once`, each test goes to the next free process.
 """
 
 from __future__ import annotations

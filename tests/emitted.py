@@ -1,4 +1,4 @@
-"""What is emitted by the examples and for the matrix of pools: each is made once in a run, for all tests."""
+"""Templates of the examples and of the matrix of pools: each is made once in a run, for all tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(name: str, output: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def tried(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    """What became of all combinations of a kind, which are tried once in a run."""
+    """The results of all combinations of a kind, which are tried once in a run."""
 
     def of(kind: str) -> Tried:
         name = kind.replace(" ", "-")

@@ -1,4 +1,4 @@
-"""A repository with 40 findings, as somebody has who tries the checker for the first time."""
+"""A repository with 40 findings, as a user has who tries the checker for the first time."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def _lint(text: str, config: ConfigMixIn) -> list[Match]:
 
 
 def each_shape_once(templates: Iterable[str]) -> list[str]:
-    """Return the templates without the resources whose like stands in them already: names and figures apart."""
+    """Return the templates without the resources that are alike in an earlier one: names and figures are ignored."""
     seen: set[str] = set()
     return [_with_new_shapes(json.loads(text), seen) for text in templates]
 
@@ -69,5 +69,5 @@ def _named_in(resource: dict[str, Any], resources: Iterable[str]) -> set[str]:
 
 @cache
 def _rules() -> Rules:
-    """Every rule, of which a process needs one set: loading them takes longer than judging a small template."""
+    """Every rule, of which a process needs one set: loading them takes longer than checking a small template."""
     return Runner(ConfigMixIn()).rules

@@ -78,7 +78,7 @@ class Tried:
     def of(cls, kind: str, folder: Path) -> Tried:
         """Try all combinations of a kind."""
         tried = cls()
-        # No limit on resources: a stack here holds more groups than anybody would deploy at once.
+        # No limit on resources: a stack here holds more groups than a real one.
         context = {"@aws-cdk/core:stackResourceLimit": 0}
         app = cdk.App(context=context, outdir=str(folder), analytics_reporting=False)
         newer = kind in ON_NEWER

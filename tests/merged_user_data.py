@@ -1,4 +1,4 @@
-"""What several NodeConfigs in one user data become, without any construct: tests of the base install use it."""
+"""The result of several NodeConfigs in one user data, without any construct: tests of the base install use it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Merged(NamedTuple):
-    """What nodeadm and kubelet make of several NodeConfigs in one user data.
+    """The settings that nodeadm and kubelet get from several NodeConfigs in one user data.
 
     Attributes:
         kubelet: ``spec.kubelet`` of each part, in their order.

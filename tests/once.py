@@ -20,7 +20,7 @@ class Once:
         self.folder = folder
 
     def json(self, name: str, work: Callable[[], Any]) -> Any:
-        """Return what some work returns, as JSON keeps it; whoever asks first does the work, the others wait."""
+        """Return the result of some work, as JSON keeps it; the first caller does the work, the others wait."""
         result = self.folder / f"{name}.json"
         with (self.folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The page on the architecture says what folders, contracts and Makefile say, and the folders keep to it."""
+"""The page on the architecture matches folders, contracts and Makefile, and the folders follow it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rooms_of(folder: Path) -> set[str]:
 
 
 def listed(name: str) -> list[str]:
-    """What a list of the page names, in its order."""
+    """The names in a list of the page, in its order."""
     rows = PAGE.partition(f"<!-- {name} -->")[2].partition("<!-- end -->")[0]
     return re.findall(r"^\| `([^`]+)`", rows, re.MULTILINE)
 

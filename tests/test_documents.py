@@ -1,4 +1,4 @@
-"""What the documents show is what the files say."""
+"""The excerpts in the documents match the files."""
 
 from __future__ import annotations
 

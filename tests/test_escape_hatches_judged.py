@@ -22,7 +22,7 @@ COMBINATIONS = [
 
 
 def judged(folder: Path, kind: str, system: Any, host: Host) -> Report:
-    """What preflight says of one pool."""
+    """Preflight's results about one pool."""
     app = cdk.App(outdir=str(folder), analytics_reporting=False)
     stack = cdk.Stack(app, "Test")
     shape = NodeShape(instance_types=("g6.xlarge",), operating_system=system, host=host)

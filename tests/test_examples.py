@@ -72,7 +72,7 @@ def test_every_example_is_tried() -> None:
 
 
 def gpu_requests(resources: Resources) -> dict[str, dict[str, Any]]:
-    """What the pods of each workload ask for, without CPU and memory."""
+    """The requests of each workload's pods, without CPU and memory."""
     found = {}
     for each in manifests_of(resources):
         if each["kind"] in ("Deployment", "Job") and each["metadata"]["namespace"] == "default":
@@ -252,7 +252,7 @@ def test_a_new_cluster_in_an_existing_vpc_makes_no_network(synthesize: Stacks) -
     assert len(of_type(stacks["GpuResearch"], "AWS::EKS::Cluster")) == 1
 
 
-# Of Kubernetes itself.
+# API groups of Kubernetes itself.
 API_GROUPS = {
     "v1",
     "admissionregistration.k8s.io/v1",
@@ -270,7 +270,7 @@ FILES = {kind: f"crd-{kind.lower()}s.yaml" for kind in ("ServiceMonitor", "PodMo
 SINCE = {"ResourceClaim": "1.34", "ResourceClaimTemplate": "1.34"}
 
 
-# What stands for an id that only deployment tells.
+# A value in place of an id that is known only at deployment.
 IDS = ((re.compile(r"\$\{[\w:.-]*Subnet\w*\}"), "subnet-0"), (re.compile(r"\$\{[\w:.-]*SecurityGroupId\w*\}"), "sg-0"))
 
 

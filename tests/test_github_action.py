@@ -168,7 +168,7 @@ def test_a_failed_installation_is_an_error_at_each_use(repository: Path, step: s
 
 
 def test_a_crash_is_an_error_and_not_a_failed_check(repository: Path) -> None:
-    """Python exits with 1 for a traceback; reports of an earlier run aren't taken for those of this one."""
+    """Python exits with 1 for a traceback; reports of an earlier run aren't used for this one."""
     assert run(repository, paths="fixed.yaml", output="reports").code == 0
     for file in repository.parent.glob("runner/*/lib/python*/site-packages/dependencies.pth"):
         file.unlink()

@@ -46,7 +46,7 @@ def steps(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def used() -> list[str]:
-    """Every action that a step of ours uses, with its version comment."""
+    """Every action in the steps of our workflows, with its version comment."""
     text = "".join(path.read_text() for path in FOLDER.glob("*.yml"))
     return re.findall(r"uses: (\S+@.+)$", text, re.MULTILINE)
 

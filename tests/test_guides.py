@@ -20,7 +20,7 @@ GUIDES = ROOT / "docs" / "how-to" / "guides"
 PAGES = sorted(each for each in GUIDES.glob("*.md") if each.name != "README.md")
 # Objects of Kubernetes itself.
 CORE = ("v1", "batch/v1", "storage.k8s.io/v1")
-# Of others the definitions are not there when the tests run.
+# The definitions of other kinds are missing when the tests run.
 WITH_DEFINITION = ("TrainJob",)
 CLUSTER = """\
 Resources:
@@ -87,7 +87,7 @@ spec:
             - --cloud-provider=aws
             - --node-group-auto-discovery=asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/demo
 """
-# What a guide installs by helm, as a release of the same chart and values.
+# A guide's helm commands, as a release of the same chart and values.
 RELEASES = {
     "trainjob": """\
 Resources:
@@ -119,7 +119,7 @@ def of(name: str) -> Path:
 
 
 def report(page: Path, folder: Path) -> Report:
-    """What is found of a guide beside a cluster that has nothing of its own against it."""
+    """The findings in a guide's objects next to a cluster that has none itself."""
     texts = [CLUSTER, *(each for each in blocks(page) if not each.startswith(VALUES))]
     texts += [RELEASES[page.stem]] if page.stem in RELEASES else []
     files = [folder / f"{number}.yaml" for number in range(len(texts))]

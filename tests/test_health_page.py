@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "how-to" / "health.md").read_text()
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the example's app writes."""
+    """The assembly of the example's app."""
     [example] = programs_of(PAGE)
     return run_program(example, tmp_path_factory.mktemp("page"))
 

@@ -20,7 +20,7 @@ from tests.templates import manifests_of
 
 @pytest.fixture
 def matrix(tried: Matrix) -> list[Tried]:
-    """What became of all combinations."""
+    """The results of all combinations."""
     return [tried(kind) for kind in (*KINDS, *ON_NEWER)]
 
 
@@ -28,7 +28,7 @@ def matrix(tried: Matrix) -> list[Tried]:
 @pytest.mark.linted
 @pytest.mark.parametrize("kind", ["self-managed", "managed", "karpenter", "auto mode"])
 def test_cfn_lint_finds_nothing(tried: Matrix, kind: str, tmp_path: Path) -> None:
-    # What differs in names and figures alone is judged once: types and sizes are held against the API's own words.
+    # Resources that differ only in names and figures are checked once: types and sizes are compared with API models.
     templates = tried(kind).templates
     for name, text in zip(templates, each_shape_once(templates.values()), strict=True):
         (tmp_path / name).write_text(text)

@@ -116,7 +116,7 @@ class Thing(Construct):
 
 
 class Special(Thing):
-    """A construct of somebody else."""
+    """A construct that isn't in this library."""
 
     def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id, figure=Figure(size_gib=3))
@@ -330,7 +330,7 @@ def test_a_method_of_a_construct_says_where(stack: cdk.Stack, cluster: eks.IClus
 
 
 def public_functions() -> Iterator[Any]:
-    """The functions that packages export, and methods of what they export, that have arguments with names."""
+    """The functions that packages export, and methods of their exported classes, that have arguments with names."""
     for package in ("gpu_constructs", *(f"gpu_constructs.{each}" for each in FOLDERS), "gpu_facts.hardware"):
         module = importlib.import_module(package)
         exported = [getattr(module, name) for name in module.__all__]
@@ -340,7 +340,7 @@ def public_functions() -> Iterator[Any]:
 
 
 def method_of(cls: type[Any]) -> Iterator[Any]:
-    """The public methods that a construct has of its own."""
+    """The public methods that a construct defines itself."""
     yield from (each for name, each in vars(cls).items() if inspect.isfunction(each) and not name.startswith("_"))
 
 
@@ -356,7 +356,7 @@ def test_every_public_function_with_names_says_what_is_wrong() -> None:
 
 
 def is_protocol(cls: type[Any]) -> bool:
-    """Whether a class only says what others have."""
+    """Whether a class is only a protocol."""
     return getattr(cls, "_is_protocol", False)
 
 

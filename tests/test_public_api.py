@@ -158,7 +158,7 @@ def test_every_argument_of_a_construct_is_documented(name: str) -> None:
     arguments = [
         each for each in inspect.signature(construct.__init__).parameters if each not in ("self", "scope", "id")
     ]
-    # What every pool has in common is made by none.
+    # GpuNodes is the base of every pool, and can't be created itself.
     if name != "GpuNodes":
         assert documented(construct.__doc__, "Args") == arguments
         assert "Raises:" in str(construct.__doc__)

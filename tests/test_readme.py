@@ -1,4 +1,4 @@
-"""Every command of README.md does what the README says, in a copy of what a reader has, in the README's order."""
+"""Every command of README.md does as the README states, in a copy of a reader's files, in the README's order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 LONGEST, FEWEST_WORDS, MOST_WORDS = 120, 500, 650
 ELIDED = "..."
-# What a reader has in a clone and the commands ask for.
+# A reader's files in a clone that the commands use.
 OF_THE_CLONE = ("app.py", "cdk.json", "docs", "gpu_constructs", "gpu_facts", "gpu_preflight", "stacks")
 # Commands that take minutes, and the line of the gate that runs the same on a clean clone.
 RUN_BY_THE_GATE = {
@@ -46,7 +46,7 @@ FAILING = ("gpu-constructs check docs/pictures/p5.yaml",)
 
 @dataclass(frozen=True)
 class Shown:
-    """A command of the README and what the README shows that it says; nothing where it shows none."""
+    """A command of the README and the output that it shows; nothing if it shows none."""
 
     command: str
     output: str = ""
@@ -69,7 +69,7 @@ def block(language: str) -> str:
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what a reader has, and has made, when the first command is typed."""
+    """A folder with a reader's files when the first command is typed."""
     folder = tmp_path_factory.mktemp("reader")
     for name in OF_THE_CLONE:
         source = ROOT / name
@@ -103,7 +103,7 @@ def run(command: str, folder: Path, reader: Path) -> subprocess.CompletedProcess
 
 
 def assert_says(shown: Shown, folder: Path, reader: Path) -> None:
-    """A command ends as it should, and says what is shown; ``...`` stands for any lines."""
+    """A command has the shown exit code and output; ``...`` matches any lines."""
     done = run(shown.command, folder, reader)
 
     assert done.returncode == (shown.command in FAILING), done.stdout + done.stderr

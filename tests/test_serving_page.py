@@ -31,7 +31,7 @@ def run_examples(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the apps of the examples write."""
+    """The assemblies of the examples' apps."""
     folder = tmp_path_factory.mktemp("page")
     run_examples(folder)
     return folder

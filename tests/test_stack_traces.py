@@ -92,7 +92,7 @@ def test_other_errors_keep_their_trace(tmp_path: Path, program: str, last: str) 
 
 
 def test_an_error_of_a_library_that_ours_calls_keeps_its_trace(tmp_path: Path) -> None:
-    """It is a bug of ours, and the trace says where."""
+    """It is a bug of the library, and the trace says where."""
     done = run(tmp_path, "from gpu_constructs.stack_traces import plain_errors\nplain_errors(*map(int, 'x'))\n")
 
     assert done.stderr.startswith("Traceback")

@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "how-to" / "storage.md").read_text()
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the example's app writes."""
+    """The assembly of the example's app."""
     [example] = programs_of(PAGE)
     return run_program(example, tmp_path_factory.mktemp("page"))
 
@@ -34,7 +34,7 @@ def template(output: Path) -> Template:
 def test_cloudformation_takes_it(output: Path) -> None:
     found = cfn_lint([output / "Training.template.json"])
 
-    # Zones are named on purpose, and what the CDK makes depend on each other says so twice.
+    # Zones are named on purpose, and the CDK lists a dependency twice where two of its constructs add it.
     assert [each for each in found if not any(known in str(each) for known in ("W3005", "W3010"))] == []
 
 

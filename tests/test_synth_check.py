@@ -1,4 +1,4 @@
-"""`cdk synth` of an app that is checked fails where a GPU pod would stay Pending, and says so the CDK way."""
+"""`cdk synth` of a checked app fails where a GPU pod would stay Pending, and reports it the CDK way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpu_preflight.reading.inputs import read_input
 
 
 class Nodes(Construct):
-    """A cluster and a node group of somebody else, without anything of this library."""
+    """A cluster and a node group without anything of this library."""
 
     def __init__(self, scope: Construct, id: str, *, ami_type: str) -> None:
         super().__init__(scope, id)

@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "how-to" / "teams.md").read_text()
 
 
 def synthesized(folder: Path) -> Path:
-    """Return a folder with what the example's app writes."""
+    """Return a folder with the assembly of the example's app."""
     [example] = programs_of(PAGE)
     return run_program(example, folder)
 
@@ -98,7 +98,7 @@ def test_a_namespace_that_two_make_is_found(output: Path, tmp_path: Path) -> Non
 
 
 def _with_namespace(output: Path, folder: Path, *, made: str, instead: str) -> Report:
-    """What is found where another namespace is made instead of one of the example."""
+    """The findings if another namespace is made instead of one of the example."""
     template = (output / "Shared.template.json").read_text()
     found = re.sub(
         rf'(\\"kind\\":\\"Namespace\\",\\"metadata\\":{{\\"name\\":\\"){made}\\"', rf'\1{instead}\\"', template

@@ -101,7 +101,7 @@ def test_what_both_need_stays_through_both_steps(stages: list[Resources]) -> Non
 
     assert blue.keys() == both.keys() == green.keys()
     changed = {id for id in both if blue[id] != both[id] or both[id] != green[id]}
-    # Whose policies and charts name each pool.
+    # Resources whose policies and charts name each pool.
     assert {both[each]["Type"] for each in changed} <= {"AWS::IAM::ManagedPolicy", "Custom::AWSCDK-EKS-HelmChart"}
 
 
@@ -114,7 +114,7 @@ def written(folder: Path, stack: cdk.Stack) -> Input:
 
 @pytest.fixture(scope="module")
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Review:
-    """What review says of a second pool of one reservation."""
+    """The review of a second pool of one reservation."""
     folder = tmp_path_factory.mktemp("reserved")
     one, two = (stage(reserved, *names) for names in (("blue",), ("blue", "green")))
     return review(written(folder / "one", one), written(folder / "two", two))
@@ -127,7 +127,7 @@ def test_two_pools_may_name_one_reservation(reviewed: Review) -> None:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the example writes."""
+    """The assembly of the example."""
     return run_program(LAB, tmp_path_factory.mktemp("lab"))
 
 

@@ -1,4 +1,4 @@
-"""What is published: the wheel has the library and all its data, and its page on an index leads somewhere."""
+"""The published files: the wheel has the library and all its data, and the links of its index page work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 from tests.once import Once
 
 PACKAGES = ("gpu_constructs", "gpu_facts", "gpu_preflight")
-# What preflight and the command line import, and nothing of the CDK.
+# The imports of preflight and the command line, without the CDK.
 BASE = {"click", "pyyaml", "rich", "tomli"}
 
 
@@ -52,7 +52,7 @@ def page(metadata: Message) -> str:
 
 
 def requirements(metadata: Message, extra: str | None) -> set[str]:
-    """Names of what an extra, or the base install, asks for."""
+    """Names of the requirements of an extra, or of the base install."""
     rows = [each.partition(";") for each in metadata.get_all("Requires-Dist", ())]
     marked = f"extra == '{extra}'" if extra else "extra =="
     chosen = [name for name, _, marker in rows if (marked in marker) == (extra is not None)]
@@ -157,7 +157,7 @@ def test_sdist_has_everything_that_is_kept(built: Path) -> None:
     [file] = built.glob("*.tar.gz")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
-        pytest.skip("no git here: it says what is kept")
+        pytest.skip("no git here, which lists the files")
     with tarfile.open(file) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     kept = {each for each in listed.stdout.splitlines() if (ROOT / each).exists() and not each.startswith(".ci/")}

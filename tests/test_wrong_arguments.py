@@ -1,4 +1,4 @@
-"""What an argument cannot be is refused in words, before it reaches a template."""
+"""An impossible argument is rejected in words, before it reaches a template."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_what_no_registry_would_have_is_refused_for_its_fault(image: str, rule: 
 
 
 class Asset:
-    """What the CDK builds and pushes."""
+    """The assets that the CDK builds and pushes."""
 
     image_uri = "111122223333.dkr.ecr.us-east-1.amazonaws.com/app:1"
 

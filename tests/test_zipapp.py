@@ -1,4 +1,4 @@
-"""The command line in one file says what the installed one says, with nothing else installed.
+"""The command line in one file prints the same as the installed one, with nothing else installed.
 
 ``GPU_CONSTRUCTS_ZIPAPP`` names the file; `make light` builds it and sets that.
 """
@@ -34,12 +34,12 @@ COMMANDS = [
 def zipapp() -> Path:
     file = os.environ.get("GPU_CONSTRUCTS_ZIPAPP")
     if file is None:
-        pytest.skip("no zipapp: set GPU_CONSTRUCTS_ZIPAPP to what make pyz writes")
+        pytest.skip("no zipapp: set GPU_CONSTRUCTS_ZIPAPP to the file that make pyz writes")
     return Path(file)
 
 
 def run(*command: str) -> tuple[int, str, str]:
-    """How a command ends, and what it writes."""
+    """A command's exit code and output."""
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT)
     return done.returncode, done.stdout, done.stderr
 

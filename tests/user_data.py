@@ -15,7 +15,7 @@ def parts_of(text: str | None) -> list[tuple[str, str]]:
 
 
 def membership(name: str) -> Membership:
-    """What a node of a cluster is told of it."""
+    """The parameters of a node's cluster."""
     return Membership(
         name=name,
         endpoint="https://0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com",

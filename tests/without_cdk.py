@@ -14,7 +14,7 @@ CDK = frozenset({"jsii", "aws_cdk", "constructs", "cdk8s", "cdk8s_plus_28"})
 
 
 class Watch(MetaPathFinder):
-    """Notes whoever is looked for, also where an ``ImportError`` is caught, and finds nothing."""
+    """Records each wanted module, also where an ``ImportError`` is caught, and finds nothing."""
 
     def __init__(self) -> None:
         self.wanted: list[str] = []

@@ -1,1 +1,1 @@
-"""Real files of other people, which preflight judges: what it calls an error for certain is one, and nothing fails."""
+"""Real files of other people: each certain error of preflight about them is one, and nothing crashes."""

@@ -1,4 +1,4 @@
-"""What preflight says for certain of an input of the corpus, and what a person says of that."""
+"""Preflight's certain statements about an input of the corpus, and a person's opinion of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Statement:
 
     Attributes:
         rule: The rule, `NEVER_RUNS` or `UNUSABLE`.
-        text: What it says.
+        text: Its message.
     """
 
     rule: str
@@ -39,13 +39,13 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """What a person who read the file says of a statement.
+    """The opinion of a person who read the file about a statement.
 
     Attributes:
         repository: Owner and name.
         input: The file or folder in it, or a pattern of them; of several the first.
         rule: The rule, `NEVER_RUNS` or `UNUSABLE`.
-        message: A part of what is said; of several statements that are alike, what they share.
+        message: A part of the message; if several statements are alike, the part that they share.
         judgement: Whether the statement is true of the input as it stands.
         why: The reason, with its source where it is not the file itself.
     """
@@ -64,7 +64,7 @@ class Judgement:
 
 @cache
 def judgements() -> tuple[Judgement, ...]:
-    """Return what stands in the list."""
+    """Return the entries of the list."""
     return tuple(Judgement(**each) for each in yaml.safe_load(JUDGEMENTS.read_text()))
 
 
@@ -93,5 +93,5 @@ def _said(report: Report) -> Iterator[Statement]:
 
 
 def as_yaml(said: list[dict[str, Any]]) -> str:
-    """Return statements in the form of the list, for who adds them."""
+    """Return statements in the form of the list, ready to add to it."""
     return str(yaml.safe_dump(said, sort_keys=False, width=120, allow_unicode=True))

@@ -1,4 +1,4 @@
-"""What preflight says for certain of real files of other people is true."""
+"""Preflight's certain statements about real files of other people are true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if not os.environ.get(FOLDER):
     pytest.skip(f"no corpus: run 'make corpus', and set {FOLDER} to the folder that it names", allow_module_level=True)
 
 CORPUS = Path(os.environ[FOLDER])
-# Of processor time; what people apply together is read and judged far sooner.
+# Processor time; files that people apply together are read and checked far sooner.
 MOST_SECONDS = 10
 
 
@@ -36,6 +36,6 @@ def test_what_is_certain_is_true(repository: Repository) -> None:
                     {"repository": repository.name, "input": paths[0], "rule": each.rule, "message": each.text}
                 )
 
-    assert not unjudged, f"read the file, judge what is said of it, and add to judgements.yaml:\n{as_yaml(unjudged)}"
-    assert [each for each in listed if each not in met] == [], "preflight says it no more: mend it, or take it off"
+    assert not unjudged, f"read the file, decide whether it is true, and add to judgements.yaml:\n{as_yaml(unjudged)}"
+    assert [each for each in listed if each not in met] == [], "preflight no longer reports it: fix it, or remove it"
     assert slow == []

@@ -1,4 +1,4 @@
-"""A pod and the only nodes it may go to: how a cluster that holds many such pairs is told, and what became of it."""
+"""A pod and its only possible nodes: how to create many such pairs in one cluster, and the result of each."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ NAMED_BY = {"RuntimeClass": "runtimeClassName", "PriorityClass": "priorityClassN
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A pod, the only nodes it may go to, the pods that are there already, and what lets it in.
+    """A pod, its only possible nodes, the pods that are there already, and the objects that its admission needs.
 
     Attributes:
         node: The node. Its ``status.allocatable`` counts, that of ``pods`` included.
         pod: The pod to decide on.
-        bound: Pods on the nodes, each on that of its ``nodeName``, or on ``node``. Those of another namespace than the
-            pod's stay apart from it.
+        bound: Pods on the nodes, each on the node of its ``nodeName``, or on ``node``. Pods of a namespace other than
+            the pod's stay apart from it.
         others: Further nodes it may go to, each of another name.
         objects: Objects that are there before the pod: its namespace, limit ranges in it, and classes that it names.
     """
@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What became of a pod.
+    """The decision about a pod.
 
     Attributes:
         scheduled: Whether it went to its node.
@@ -71,7 +71,7 @@ def decision_on(pod: Object) -> Decision | None:
 
 
 def reasons(message: str) -> str:
-    """Return what a message says of the one node that was asked for, without what it says of the others."""
+    """Return the part of a message about the one possible node, without the part about the others."""
     found = REASONS.match(message)
     if found is None:
         return message
@@ -80,12 +80,12 @@ def reasons(message: str) -> str:
 
 
 class Pair:
-    """A case with names of its own in a cluster that holds many.
+    """A case with unique names in a cluster that holds many.
 
     Args:
         case: The case.
         slot: Its place in the batch, which names its namespaces.
-        number: A number that no other pair of the batch has, nor of the one before, which names its nodes, and what is
+        number: A number that no other pair of this batch or of the one before has; it names its nodes and the objects
             there before its pod.
     """
 
@@ -119,7 +119,7 @@ class Pair:
         return {"apiVersion": "v1", "kind": "Pod"} | made
 
     def _object(self, written: Object) -> Object:
-        """Return an object under a name of its own, by which the pod calls it then."""
+        """Return an object under a unique name, which the pod then uses."""
         made = copy.deepcopy(written)
         metadata, spec, part = made["metadata"], self.pod["spec"], NAMED_BY.get(made["kind"])
         if part:

@@ -43,14 +43,14 @@ def client(plane: ControlPlane) -> Client:
 
 @pytest.fixture(scope="session")
 def rig(plane: ControlPlane) -> Iterator[Rig]:
-    """The control plane as a judge of pairs."""
+    """The control plane, which decides about pairs."""
     with Rig(plane) as made:
         yield made
 
 
 @contextmanager
 def helm_on_a_new_control_plane(folder_of_kubeconfig: Path) -> Iterator[Helm]:
-    """Helm with the packed charts and a control plane of its own."""
+    """Helm with the packed charts and a separate control plane."""
     folder, charts = build_e2e_tools.folder_of_tools(), packed.folder_of_charts()
     if folder is None or charts is None:
         pytest.skip(build_e2e_tools.MISSING if folder is None else packed.MISSING)
@@ -62,7 +62,7 @@ def helm_on_a_new_control_plane(folder_of_kubeconfig: Path) -> Iterator[Helm]:
 
 @pytest.fixture(scope="session")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
-    """Helm on a control plane without other tests: webhooks that nobody answers would reject their objects."""
+    """Helm on a control plane without other tests: webhooks without a server would reject their objects."""
     with helm_on_a_new_control_plane(tmp_path_factory.mktemp("helm")) as made:
         yield made
 

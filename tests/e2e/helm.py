@@ -31,10 +31,10 @@ class Helm:
         self.charts, self.kubeconfig, self.client = charts, kubeconfig, client
 
     def chart(self, pin: versions.Chart | packed.Packed) -> str:
-        """Return the packed chart; who asks for one that is not there is skipped and says so."""
+        """Return the packed chart; skip with the reason if it is missing."""
         file = self.charts / f"{pin.name}-{pin.version}.tgz"
         if not file.is_file():
-            pytest.skip(f"{pin.name} {pin.version} is not in {self.charts}: what we emit for it was not tried")
+            pytest.skip(f"{pin.name} {pin.version} is not in {self.charts}: the emitted values weren't tried")
         return str(file)
 
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Both judges of drawn worlds, and how one disagreement is made smaller without asking for ever."""
+"""Preflight and the scheduler on drawn worlds, and how to shrink a disagreement in bounded time."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Judges:
     """Preflight and the scheduler, who remember what they were asked.
 
     Attributes:
-        told: How often preflight told what, and what became of the pod.
+        told: How often preflight reported each result, with the scheduler's decision.
         smallest: The last example on which they disagreed, as a case to be kept; of all that Hypothesis tries while it
             makes one smaller, the smallest. Empty while they agree.
 
     Args:
         rig: The scheduler.
-        shrink_seconds: How long a disagreement is made smaller: what is new after that is not asked any more.
+        shrink_seconds: How long a disagreement is shrunk; later questions aren't asked.
     """
 
     def __init__(self, rig: Rig, *, shrink_seconds: float = 60.0) -> None:

@@ -1,4 +1,4 @@
-"""Questions to both judges: nodes as preflight expects them, and a pod that may go to them or not."""
+"""Questions for both: nodes as preflight expects them, and a pod that may or may not fit them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _OTHER = "something-else"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A pod, where it may go, and what preflight says.
+    """A pod, its possible place, and preflight's result.
 
     Attributes:
         pod: Name of the pod.
         place: The node, or all of them.
-        told: What preflight says.
+        told: Preflight's result.
         case: The same for the scheduler.
     """
 
@@ -40,7 +40,7 @@ class Question:
     case: Case
 
     def is_right(self, decision: Decision) -> bool:
-        """Whether preflight says what the scheduler decided."""
+        """Whether preflight's result is the scheduler's decision."""
         return agrees(self.told, fate(decision))
 
 
@@ -57,7 +57,7 @@ def questions(world: Json, pods: Sequence[Json], *, room: int) -> list[Question]
     Args:
         world: The cluster.
         pods: The pods.
-        room: How much nodes have of what preflight leaves open, from none, 0, to all, 100.
+        room: The share of the open part of a node's resources that is free, from none, 0, to all, 100.
     """
     told = Told(world, pods)
     return [each for pod in pods for each in _questions(told, world, pod, room)]
@@ -106,7 +106,7 @@ def _is_met_at_the_door(each: Json, pod: Json) -> bool:
 
 
 def node_manifest(name: str, node: NodeToBe, labels: Json, daemons: Iterable[DaemonSet], room: int) -> Json:
-    """A node that is as preflight says, with so much of what may be more than the least."""
+    """A node as preflight expects it, with the given share of the range between its min and max."""
     taken = add(*(each.pod.requests for each in daemons))
     have = {"pods": 110} | {each: _between(node.least.get(each, 0), most, room) for each, most in node.most.items()}
     allocatable = {
@@ -125,7 +125,7 @@ def _between(least: int, most: int, room: int) -> int:
 
 
 def label_choices(node: NodeToBe, chosen: Selection) -> Iterator[Json]:
-    """Yield each choice of labels that whoever makes a node has and a pod may notice."""
+    """Yield each choice of labels that the creator of a node has and a pod may notice."""
     asked: dict[str, list[Requirement]] = {}
     for each in (*chosen.selector, *(one for term in chosen.terms or () for one in term.labels)):
         asked.setdefault(each.key, []).append(each)
@@ -153,7 +153,7 @@ def _choices(value: LabelValues | Unknown, asked: list[Requirement] | None) -> l
 
 
 def _near(value: str) -> list[str]:
-    """Return a value, and what is beside it where it is a number."""
+    """Return a value, and its neighbors if it is a number."""
     try:
         return [value, str(int(value) - 1), str(int(value) + 1)]
     except ValueError:

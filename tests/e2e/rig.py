@@ -1,13 +1,13 @@
-"""What the real scheduler decides for a pod on one node, or on some, and no other, for thousands of pairs.
+"""The real scheduler's decision about a pod on one node, or on some, and no other, for thousands of pairs.
 
     with control_plane(folder, controllers=(), scheduler=UNDISTURBED) as plane, Rig(plane) as rig:
         [decision] = rig.decide([Case(node=node, pod=pod, bound=[daemon])])
 
 Many pairs share a cluster, and none sees another. A pod is held to its node by the node's name, which is added to every
 term of its node affinity: terms are alternatives, so each of them then means that node and nothing else changes. And
-each pair has namespaces of its own, so that affinity between pods, which looks into the pod's own namespace, counts
-nobody else's. Only a pod that names other namespaces in such a term would see too little. What lets pods in, as limit
-ranges and classes do, is made first, for one pair alone.
+each pair has its own namespaces, so that affinity between pods, which looks into the pod's own namespace, counts only
+its pods. Only a pod that names other namespaces in such a term would see too little. Objects for admission, such as
+limit ranges and classes, are created first, for one pair alone.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DECIDE_SECONDS = 60.0
 POLL_SECONDS = 0.02
 # Statuses with which the API server rejects an object.
 REFUSALS = (400, 403, 409, 422)
-# A scheduler that decides on what fits beside the pods that are there, and does not wait before it tries again: it
-# drives out nobody.
+# A scheduler that decides by the room next to existing pods, doesn't wait before it tries again, and doesn't
+# preempt.
 UNDISTURBED: Object = {
     "podInitialBackoffSeconds": 1,
     "podMaxBackoffSeconds": 1,
@@ -85,7 +85,7 @@ class Rig:
         return [refused[pair] or decided[pair.namespace] for pair in pairs]
 
     def _place(self, pair: Pair) -> None:
-        """Make the nodes, what is on them, and what is there before the pod."""
+        """Create the nodes, the pods on them, and the objects that exist before the pod."""
         for node in pair.nodes:
             self.client.create(node)
         described = {each["metadata"]["name"]: each for each in pair.objects if each["kind"] == "Namespace"}
@@ -117,7 +117,7 @@ class Rig:
         self._decisions([last], until=lambda decision: decision.scheduled)
 
     def _ask(self, pair: Pair) -> Decision | None:
-        """Make the pod, and say so where the server takes no such pod."""
+        """Create the pod, and return the error if the server rejects it."""
         try:
             self.client.create(pair.pod, fieldValidation="Strict")
         except ApiError as refused:
@@ -152,6 +152,6 @@ class Rig:
 
     def _in_threads(self, do: Callable[[Given], Made], on: Iterable[Given]) -> list[Made]:
         doing = [self._threads.submit(do, each) for each in on]
-        # All, even where one fails: what is made later than it is removed would stay.
+        # Wait for all, even if one fails: an object created after the removal would stay.
         wait(doing)
         return [each.result() for each in doing]

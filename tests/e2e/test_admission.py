@@ -1,4 +1,4 @@
-"""The six pods before the taints of GPU pools, asked of the real API server, controller manager and scheduler."""
+"""The six pods and the taints of GPU pools, on the real API server, controller manager and scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real API server lets in who comes with a token of AWS, as far as access entries and policies go."""
+"""The real API server grants access to a token of AWS, within its access entries and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions inside charts on a real API server: what helm leaves, and what our function applies with its rights."""
+"""Definitions inside charts on a real API server: helm leaves them, and our function applies them with its rights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UPGRADED = {"karpenter", "gpu-operator", "kai-scheduler"}
 
 @pytest.fixture
 def schemas(helm: Helm) -> Iterator[Callable[[], list[Any]]]:
-    """What the server holds of JobSet's definition; nothing is there before and afterwards."""
+    """JobSet's definition on the server; nothing is there before and afterwards."""
     remove_definition(helm.client)
     yield lambda: [each["schema"] for each in helm.client.get(JOBSETS)["spec"]["versions"]]
     helm.run("uninstall", versions.JOBSET.name)
@@ -54,7 +54,7 @@ def remove_definition(client: Client) -> None:
 
 
 def schemas_in(helm: Helm, pin: versions.Chart | packed.Packed) -> list[Any]:
-    """What the chart has of it."""
+    """The chart's version of it."""
     [found] = [
         each
         for each in yaml.safe_load_all(helm.definitions(pin))

@@ -35,7 +35,7 @@ from tests.e2e.helm import Helm, namespace_of
 from tools import charts as packed
 
 MANAGED = {"kube-system", *NAMESPACES.values()}
-# What we emit for each chart that a Go module carries.
+# The emitted values for each chart that a Go module carries.
 OF_KARPENTER = controller_values(cluster_name="gpu", queue_name="gpu", gates={"staticCapacity": True})
 OF_KUEUE = kueue_values(ready_minutes=45, fair_sharing=True, unmanaged=MANAGED)
 OF_LOAD_BALANCERS = controller_values_of_load_balancers(
@@ -51,7 +51,7 @@ EMITTED: list[tuple[versions.Chart, Mapping[str, Any]]] = [
         versions.NODE_TERMINATION_HANDLER,
         handler_values(queue_url="https://sqs.us-east-1.amazonaws.com/1/a", region="us-east-1", drain_seconds=300),
     ),
-    # Of these no Go module has the chart.
+    # Charts that no Go module has.
     (versions.LOAD_BALANCER_CONTROLLER, OF_LOAD_BALANCERS),
     (versions.EFA_DEVICE_PLUGIN, efa_plugin_values()),
     (versions.GPU_OPERATOR, gpu_operator_values({"exclusive": "{}"})),
@@ -71,7 +71,7 @@ def test_every_object_of_a_chart_is_accepted(pin: versions.Chart, values: Mappin
     client, objects = helm.client, helm.render(pin, values)
 
     definitions = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
-    # Webhooks that nobody answers would refuse what comes after them.
+    # Webhooks without a server would reject later objects.
     others = [each for each in objects if each not in definitions and "Webhook" not in each["kind"]]
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(pin)}})
     for each in (*definitions, *others):
@@ -80,7 +80,7 @@ def test_every_object_of_a_chart_is_accepted(pin: versions.Chart, values: Mappin
         client.delete(client.object_path(each))
 
 
-# What we state although the chart has it so too, since something else of ours counts on it.
+# Values that equal the chart's defaults, set because other parts of this library depend on them.
 PINS = {
     versions.KARPENTER.name: {"serviceAccount.name"},
     versions.DRA_DRIVER.name: {"resources.gpus.enabled", "nvidiaDriverRoot"},
@@ -107,7 +107,7 @@ def test_every_value_changes_what_the_chart_renders(pin: versions.Chart, values:
 
 
 def lasting(rendered: str) -> str:
-    """What a chart renders without certificates that it makes each time."""
+    """The objects that a chart renders, without certificates that it creates each time."""
     return re.sub(r"(caBundle|ca\.crt|tls\.crt|tls\.key): \S+", "", rendered)
 
 
@@ -132,7 +132,7 @@ def test_every_pinned_chart_is_played_where_it_is_given() -> None:
     assert {pin.name for pin, _ in EMITTED} == pinned
 
 
-# A release without controllers: what has a webhook is left out, since it would refuse the next.
+# A release without controllers: objects with a webhook are left out, since they would reject the next.
 INSTALLED = [each for each in EMITTED if each[0] not in (versions.KUEUE, versions.DYNAMO, versions.KAI_SCHEDULER)]
 
 
@@ -146,7 +146,7 @@ def test_a_chart_is_installed_and_installed_again(pin: versions.Chart, values: M
 
 
 def test_karpenters_definitions_bear_two_owners_and_an_upgrade(empty_helm: Helm) -> None:
-    """Helm 4 applies those inside the controller's chart too, over those of their own release.
+    """Helm 4 applies the definitions inside the controller's chart too, over those in their own release.
 
     Definitions of an earlier install of the controller alone have no owner, and no release takes them over.
     """

@@ -1,4 +1,4 @@
-"""What is refused here for certain, a real API server refuses, and what it takes is not refused here."""
+"""A real API server rejects each certain error of this library, and an object that it accepts gets none."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refusal(server: Client, content: dict[str, Any]) -> str:
 
 
 def changed(sample: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A sample with one field changed, but for what names it."""
+    """A sample with one field changed, except its name and kind."""
     for place, content in mutants(sample, Random(sample["kind"]), COUNT):
         if not {"apiVersion", "kind", "metadata"} & set(place[:1]):
             yield place, content
@@ -60,7 +60,7 @@ def changed(sample: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
 def test_no_certain_refusal_of_what_the_api_server_takes(server: Client, name: str) -> None:
     false, asked = [], 0
     for sample in samples(name):
-        # What another test made is valid too: the server looks for its name last.
+        # A name that another test created is valid too: the server checks it last.
         refused = refusal(server, sample)
         assert not refused or refused.endswith(f'"{sample["metadata"]["name"]}" already exists')
         assert not faults(sample)

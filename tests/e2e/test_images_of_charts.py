@@ -1,4 +1,4 @@
-"""The table of images of charts, and what the real helm renders of the packed ones."""
+"""The table of images of charts, and the packed ones as the real helm renders them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     charts.KAI_SCHEDULER: kai_values(),
     charts.KARPENTER: {"settings": {"clusterName": "demo"}},
 }
-# What an operator starts from its own settings, which the table has and no object.
+# Images that an operator starts from its settings, which are in the table but in no object.
 OF_OPERATORS = (charts.GPU_OPERATOR,)
 
 
@@ -58,7 +58,7 @@ def test_the_table_has_what_helm_renders(row: ChartImages, folder: Path, tmp_pat
 
 
 def documents(text: str) -> list[Any]:
-    """What pulls images: neither definitions, nor tests, nor what an operator makes of its settings."""
+    """Objects that pull images: neither definitions, nor tests, nor objects that operators create from settings."""
     found = [each.content for each in parse("chart", text)]
     left = [each for each in found if each["kind"] not in ("CustomResourceDefinition", "ClusterPolicy")]
     return [each for each in left if "test" not in str(dig(each, "metadata", "annotations", "helm.sh/hook"))]

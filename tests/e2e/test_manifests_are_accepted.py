@@ -83,7 +83,7 @@ def refusal(cluster: Client, manifest: Object) -> str:
 
 
 def emitted(resources: Resources) -> list[Object]:
-    """Everything a template applies, with ids for what is known at deployment only."""
+    """Every applied object of a template, with ids in place of values known only at deployment."""
     return [with_ids(each) for each in manifests_of(resources)]
 
 

@@ -1,4 +1,4 @@
-"""Pods with a model, asked of the real API server, and what one of an older version makes of an image volume."""
+"""Pods with a model on the real API server, and an image volume on an older version."""
 
 from __future__ import annotations
 

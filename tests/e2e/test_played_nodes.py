@@ -45,7 +45,7 @@ class Stage:
         return self.plane.client
 
     def run(self, **kubelet: Any) -> str:
-        """Run an instance that is told to join."""
+        """Run an instance that is configured to join."""
         return self.cloud.run(node_config(**kubelet))
 
     def node(self, instance: str) -> Object:
@@ -92,7 +92,7 @@ def has_account(client: Client) -> bool:
     return client.find("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
 
-# Answers the probe, says what it was given, and ends at once the first time.
+# Answers the probe, prints its input, and ends at once the first time.
 PROGRAM = f"""#!{sys.executable}
 import http.server, json, os, pathlib, sys
 first = pathlib.Path("first")
@@ -215,7 +215,7 @@ def test_a_known_image_runs_as_its_program(stage: Stage) -> None:
     role = "arn:aws:iam::123456789012:role/karpenter"
     of = {"namespace": "default", "serviceAccount": "default", "associationId": "a-1", "roleArn": role}
     stage.cloud.eks.associations.append(of | {"createdAt": made})
-    # Whose pod on the node hands out the credentials.
+    # The DaemonSet whose pod on the node serves the credentials.
     stage.cloud.eks.addons["eks-pod-identity-agent"] = "{}"
     env = [
         {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
@@ -243,7 +243,7 @@ def test_a_known_image_runs_as_its_program(stage: Stage) -> None:
 
 
 def device_plugin(name: str, pool: str, *, daemon: str = "", **sharing: Any) -> list[Object]:
-    """NVIDIA's device plugin on the nodes of a pool, as it is told to share."""
+    """NVIDIA's device plugin on the nodes of a pool, with the pool's sharing settings."""
     metadata = {"name": name, "namespace": "default"}
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     container: Object = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}

@@ -1,4 +1,4 @@
-"""What containers may mount, and what the library's own pods have, asked of the real API server."""
+"""Possible mounts of containers, and the library's own pods, on the real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rig says what a scheduler says, about each pair alone."""
+"""The rig returns the decision of a scheduler about each pair alone."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PAIRS: dict[str, tuple[Case, Decision]] = {
     "CPU that a bound pod has": (Case(node=node(), pod=pod({"cpu": "4"}), bound=[pod()]), no("Insufficient cpu")),
     "its GPU": (Case(node=node(), pod=pod({"nvidia.com/gpu": "1"})), FITS),
     "two GPUs": (Case(node=node(), pod=pod({"nvidia.com/gpu": "2"})), no("Insufficient nvidia.com/gpu")),
-    "a device nobody has": (Case(node=node(), pod=pod({"example.com/a": "1"})), no("Insufficient example.com/a")),
+    "a device that no node has": (Case(node=node(), pod=pod({"example.com/a": "1"})), no("Insufficient example.com/a")),
     "a taint": (Case(node=node(taints=[TAINT]), pod=pod()), no("node(s) had untolerated taint(s)")),
     "a tolerated taint": (Case(node=node(taints=[TAINT]), pod=pod(tolerations=[{"operator": "Exists"}])), FITS),
     "greater": (Case(node=node(), pod=pod(affinity=on_nodes(generation("Gt", "4")))), FITS),
@@ -107,7 +107,7 @@ PAIRS: dict[str, tuple[Case, Decision]] = {
 
 @pytest.fixture(scope="module")
 def decisions(rig: Rig) -> dict[str, Decision]:
-    """What the scheduler says of all pairs, side by side in one cluster."""
+    """The scheduler's decision about all pairs, side by side in one cluster."""
     return dict(zip(PAIRS, rig.decide([case for case, _ in PAIRS.values()]), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Whether a GPU pod finds room beside services without GPUs: wherever these lie, the real kube-scheduler agrees."""
+"""Whether a GPU pod finds room next to services without GPUs: on every node, the real kube-scheduler agrees."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.strategies.worlds import worlds
 from tests.preflight.world_files import read
 
-# Of each example, on the average.
+# The average of each example.
 DECISIONS = 4
 
 

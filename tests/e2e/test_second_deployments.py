@@ -20,7 +20,7 @@ from tests.templates import Resources
 from tools import build_e2e_tools
 from tools import charts as packed
 
-# What removes the finalizers of claims and volumes, binds them, and empties namespaces.
+# Controllers that remove the finalizers of claims and volumes, bind them, and empty namespaces.
 CONTROLLERS = (
     "namespace-controller",
     "persistentvolume-binder-controller",

@@ -1,7 +1,6 @@
 """A real API server takes the teams of docs/how-to/teams.md, and grants what that page lists, no more.
 
-EKS' access policies are no part of Kubernetes: what stands for them here are Kubernetes' own roles, by which EKS
-describes them.
+EKS' access policies are no part of Kubernetes: here Kubernetes' own roles replace them, by which EKS describes them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ CONTROLLERS = (
     "resourcequota-controller",
     "clusterrole-aggregation-controller",
 )
-# What members of a team make, and what is made for them.
+# Objects that members of a team create, and objects that others create for them.
 DEFINITIONS = ("jobset.x-k8s.io_jobsets", "ray.io_rayclusters", "kueue.x-k8s.io_localqueues", "karpenter.sh_nodeclaims")
 FORBIDDEN = 403
 ROLE = "arn:aws:iam::111122223333:role/"
@@ -73,7 +72,7 @@ def cluster(crds: Path, resources: dict[str, dict[str, Any]]) -> Iterator[Contro
 
 @pytest.fixture(scope="module")
 def as_principal(cluster: ControlPlane, resources: dict[str, dict[str, Any]]) -> Any:
-    """Who acts as a principal, with the policies and groups of its access entry."""
+    """A client of a principal, with the policies and groups of its access entry."""
     policies = AccessPolicies(cluster.client)
     entries = {
         str(each["Properties"]["PrincipalArn"]): each for each in of_type(resources, "AWS::EKS::AccessEntry").values()

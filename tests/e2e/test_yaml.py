@@ -1,4 +1,4 @@
-"""What we write as YAML, read by the parser of Go that nodeadm, Argo CD and Flux have in common with helm."""
+"""The library's YAML, read by the Go parser that nodeadm, Argo CD and Flux share with helm."""
 
 from __future__ import annotations
 

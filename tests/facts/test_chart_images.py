@@ -1,4 +1,4 @@
-"""The table of images of charts: which versions it has, and what values make of it."""
+"""The table of images of charts: its versions, and the images that values result in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpu_facts.versions import KARPENTER, KEDA, KUBE_PROMETHEUS_STACK, pinned_ch
 from tests.chart_values import unknown_values
 
 PINNED = {(each.name, each.version) for each in pinned_charts()}
-# Of these no version was read: `gpu-constructs images` says so.
+# Versions that weren't read: `gpu-constructs images` reports that.
 NOT_READ = {charts.DYNAMO}
 OF_OTHERS = ("grafana", charts.KUBE_STATE_METRICS, "prometheus-node-exporter")
 
@@ -117,7 +117,7 @@ def test_its_paths_are_values_of_the_chart(row: ChartImages, chart_values: Path)
         pytest.skip(f"{row.name}: its values are not in {chart_values}")
 
     for image in row.images:
-        # Values of the charts inside another stand with those.
+        # Values of the charts inside another are in the values of those.
         if image.at and image.at.split(".")[0] not in OF_OTHERS:
             said: object = "x"
             for key in reversed(image.at.split(".")):

@@ -1,4 +1,4 @@
-"""What releases of EKS' images carry, and what is wrong with some."""
+"""The software versions in releases of the EKS images, and known faults of some."""
 
 from __future__ import annotations
 

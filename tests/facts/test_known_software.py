@@ -1,4 +1,4 @@
-"""The DaemonSets inside charts and add-ons are known with their defaults, and with what somebody sets."""
+"""The DaemonSets inside charts and add-ons are known with their defaults, and with values that users set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpu_facts.software.model import DaemonSetSpec, KnownDaemonSet, KnownSoftwar
 GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 TEAM = {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-# Of its 1.5.0, the pinned one, no template could be read.
+# No template of its 1.5.0, the pinned version, could be read.
 UNREAD = {"dynamo-platform"}
 
 

@@ -21,7 +21,7 @@ NAMES = {
     if name.isupper() and isinstance(value, str) and not name.startswith("LUSTRE_")
 }
 ANY_NAME = re.compile("|".join(map(re.escape, sorted(NAMES))))
-# Where images are told, some of which are called as their chart is.
+# Files with images, some of which have the name of their chart.
 IMAGES = "gpu_facts/software/images_of_charts.py"
 # Words that mean something else elsewhere, which a type of literals knows: where they may be written.
 ALLOWED = {
@@ -56,7 +56,7 @@ SIMULATORS = ("aws", "cloudformation", "cluster", "credentials.py", "internet.py
 
 @cache
 def written() -> list[tuple[str, int, str]]:
-    """Return where names are written that stand in facts: file, line, name."""
+    """Return where names are written that the facts define: file, line, name."""
     return [
         (path.relative_to(ROOT).as_posix(), line, text)
         for path in sorted(set(ROOT.glob("gpu_*/**/*.py")) - set(MODULES))

@@ -1,4 +1,4 @@
-"""The moment as of which something is judged."""
+"""The moment for which the checker checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kubernetes version that is refused is told why, and no false nearest one."""
+"""A rejected Kubernetes version gets the reason, and no misleading nearest version."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Arguments that nobody would write: what is refused says why, and what is taken renders whole. Bounded, and seeded."""
+"""Random arguments: an error states the reason, and accepted values render completely. Bounded, with a fixed seed."""

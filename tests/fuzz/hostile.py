@@ -1,4 +1,4 @@
-"""Values that bring down what does not check them, and what a good refusal reads like."""
+"""Values that crash code without checks, and the form that a good error has."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ HOSTILE: st.SearchStrategy[Any] = st.one_of(
 
 
 def made_or_refused(make: Callable[[], _Made]) -> _Made | None:
-    """Return what is made; ``None`` where it is refused, which is in words and by the two errors that say so."""
+    """Return the construct, or ``None`` if it is rejected in words and by one of the two documented errors."""
     try:
         return make()
     except (TypeError, ValueError) as error:

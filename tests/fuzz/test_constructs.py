@@ -1,4 +1,4 @@
-"""Constructs with arguments that nobody would write: refused in words before anything is broken, or emitted whole."""
+"""Constructs with random arguments: rejected in words before anything changes, or rendered completely."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.templates import manifests_of, resources_of
 
 SHAPE = NodeShape(instance_types=("g6.xlarge",))
 POD = GpuPod(image="example.com/app:1")
-# What each needs beside its cluster, where that is right; `pool` is one that is made for it.
+# Valid arguments that each needs in addition to its cluster; `pool` is one that the test creates.
 GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     ClusterAutoscaler: {"kubernetes_version": "1.36"},
     DcgmExporter: {},
@@ -89,7 +89,7 @@ def parameters(construct: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def world(construct: Callable[..., Any]) -> tuple[cdk.Stack, dict[str, Any]]:
-    """A stack with a cluster, and what of it the construct takes."""
+    """A stack with a cluster, and the parts of it that the construct accepts."""
     stack = cdk.Stack(
         cdk.App(context=FLAGS, analytics_reporting=False),
         "Test",

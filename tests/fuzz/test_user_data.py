@@ -1,4 +1,4 @@
-"""User data of shapes that nobody would write: whatever is taken boots as it was meant, and nothing more."""
+"""Random user data: accepted user data boots as intended, and does nothing else."""
 
 from __future__ import annotations
 

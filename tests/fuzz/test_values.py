@@ -1,4 +1,4 @@
-"""Values with arguments that nobody would write."""
+"""Values with random arguments."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ from gpu_constructs.workloads import (
 from tests.fuzz.hostile import HOSTILE, made_or_refused
 from tests.test_named_arguments import FOLDERS
 
-# All that is asked of a bucket before it is granted.
+# The only call on a bucket before it is granted.
 BUCKET = SimpleNamespace(bucket_name="weights", bucket_arn="arn:aws:s3:::weights")
-# What each needs, where that is right.
+# Valid arguments that each needs.
 GOOD: dict[type[Any], dict[str, Any]] = {
     AutoMode: {},
     Bootstrap: {},

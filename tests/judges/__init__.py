@@ -1,1 +1,1 @@
-"""Programs and schemas of others that stand in for an AWS account, asked about everything that is emitted."""
+"""Programs and schemas of upstream that replace an AWS account and check every emitted object."""

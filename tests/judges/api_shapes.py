@@ -1,4 +1,4 @@
-"""What an API takes, by the models that botocore brings, and what a template gives it."""
+"""The input shapes of an API in botocore's models, and the input in a template."""
 
 from __future__ import annotations
 

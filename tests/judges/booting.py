@@ -1,4 +1,4 @@
-"""What nodes are told at boot, as the templates have it."""
+"""The boot configuration of nodes, from the templates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = "text/x-shellscript"
 
 
 def user_data_of(template: Template) -> Iterator[str]:
-    """Return the user data of every launch template and EC2NodeClass; what only deployment tells is ``${...}``."""
+    """Return the user data of every launch template and EC2NodeClass; values known at deployment are ``${...}``."""
     resources = template.get("Resources", {})
     for each in of_type(resources, "AWS::EC2::LaunchTemplate").values():
         if given := each["Properties"]["LaunchTemplateData"].get("UserData"):

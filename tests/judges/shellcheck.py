@@ -1,4 +1,4 @@
-"""ShellCheck, which judges scripts."""
+"""Check scripts with ShellCheck."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 
 def complaints(script: str, *, shell: str = "bash") -> str:
-    """Return what ShellCheck says of a script."""
+    """Return ShellCheck's output for a script."""
     program = shutil.which("shellcheck")
     assert program, "no shellcheck: install requirements-dev.txt"
     done = subprocess.run(

@@ -17,12 +17,12 @@ ADDON = "eks-node-monitoring-agent"
 
 @pytest.fixture(scope="session")
 def schema(upstream_schemas: Path) -> jsonschema.Draft7Validator:
-    """What EKS takes as configuration of the add-on."""
+    """The schema of the add-on's configuration in EKS."""
     return jsonschema.Draft7Validator(json.loads((upstream_schemas / f"{ADDON}.configuration.schema.json").read_text()))
 
 
 def configurations(emitted: dict[str, Template], name: str) -> list[dict[str, Any]]:
-    """Return every configuration of an add-on that somebody writes."""
+    """Return every add-on configuration in the stacks."""
     resources = (of_type(each["Resources"], "AWS::EKS::Addon") for each in emitted.values())
     addons = (each["Properties"] for made in resources for each in made.values())
     mine = (each for each in addons if each["AddonName"] == name)

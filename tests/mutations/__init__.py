@@ -1,1 +1,1 @@
-"""Mistakes that people make, made in inputs that are right: what share of them preflight finds."""
+"""Mistakes that people make, made in correct inputs, and the share of them that preflight finds."""

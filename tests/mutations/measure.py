@@ -1,4 +1,4 @@
-"""What share of the mistakes preflight finds."""
+"""The share of the mistakes that preflight finds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Mutant:
     Attributes:
         operator: The mistake.
         input: The file it was made in.
-        found: What preflight says now that it did not say before.
+        found: Preflight's findings that it did not have before.
     """
 
     operator: Operator
@@ -62,7 +62,7 @@ def inputs() -> list[Path]:
 
 
 def written(file: Path) -> Written:
-    """Return the documents of an input, each time anew."""
+    """Return the documents of an input, newly read each time."""
     return Written(pickle.loads(_parsed(file)))
 
 
@@ -88,7 +88,7 @@ def places(operator: Operator) -> Iterator[tuple[Path, Written]]:
 
 
 def mutants(some: Iterable[Operator]) -> Iterator[Mutant]:
-    """Make mistakes, and judge what comes of them."""
+    """Make mistakes, and check the results."""
     with TemporaryDirectory(prefix="gpu-constructs-mutations-") as folder:
         for operator in some:
             for file, given in places(operator):
@@ -100,7 +100,7 @@ _ORIGINALS: dict[Path, Answers] = {}
 
 
 def original(folder: Path, file: Path) -> Answers:
-    """Return what is said of an input before the mistake."""
+    """Return the findings about an input before the mistake."""
     if file not in _ORIGINALS:
         _ORIGINALS[file] = answers(folder, written(file))
     return _ORIGINALS[file]

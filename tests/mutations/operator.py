@@ -1,4 +1,4 @@
-"""What an operator of a mutation is: one mistake, made in place."""
+"""An operator of a mutation: one mistake, made in place."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Operator:
     """One mistake.
 
     Attributes:
-        id: What it is called.
+        id: Its name.
         says: The mistake, in a sentence.
         family: The part of a cluster it is made in.
-        source: Who made it, or the page that says why it is one.
+        source: The people who made it, or the page that states why it is one.
         unseen: Why it cannot be seen before deployment; ``None`` where it can.
         change: Makes it in an input, and says whether there was a place for it.
     """
@@ -36,7 +36,7 @@ class Operator:
 
     @property
     def happened(self) -> bool:
-        """Whether somebody made the mistake, or preflight missed it."""
+        """Whether people made the mistake, or preflight missed it."""
         return self.source.startswith(MEASURED) or any(each in self.source for each in _ISSUES)
 
 

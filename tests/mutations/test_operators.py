@@ -13,7 +13,7 @@ from tests.mutations.measure import CLUSTERS, inputs, mutants, operators, places
 from tests.mutations.operator import Operator
 
 # Mutants that are found, by family: the aim is 95 of 100 of those that can be seen before deployment. A figure is
-# raised when a rule is mended, and never lowered; an operator is never removed, only told to be out of sight, with why.
+# Raise it when you fix a rule, and never lower it; don't remove an operator, mark it as unseen, with the reason.
 FOUND = {
     "claims": 13,
     "cluster autoscaler": 27,

@@ -1,4 +1,4 @@
-"""An input as somebody wrote it, and short ways to change a field of it."""
+"""An input as its author wrote it, and short ways to change a field of it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Written:
 
 
 def pod(each: Any) -> Any:
-    """Return the pod of an object: what holds its ``metadata`` and ``spec``."""
+    """Return the pod of an object: the mapping with its ``metadata`` and ``spec``."""
     if each["kind"] in _OF_ITS_OWN:
         return each
     return look(each, *_NESTED.get(each["kind"], ("spec", "template"))) or {}
@@ -92,7 +92,7 @@ def asks_for_gpu(container: Any) -> bool:
 
 
 def look(value: Any, *path: Step) -> Any:
-    """Return what stands at a path, ``None`` where nothing does."""
+    """Return the value at a path, ``None`` if there is none."""
     for step in path:
         within = step in value if isinstance(value, dict) else isinstance(value, list) and step in range(len(value))
         if not within:

@@ -1,1 +1,1 @@
-"""Preflight: what was emitted is read and judged."""
+"""Preflight reads and checks the emitted objects."""

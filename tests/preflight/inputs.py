@@ -1,4 +1,4 @@
-"""A small template, and what is read of it."""
+"""A small template, and the clusters read from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def template(group: Any = None, **parts: Any) -> dict[str, Any]:
 
 
 def given(folder: Path, content: Any, name: str = "stack.template.json") -> Input:
-    """What is read of a folder with one more file."""
+    """The input read from a folder with one more file."""
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(json.dumps(content))
     return read_input([str(folder)])

@@ -1,4 +1,4 @@
-"""What would do, does: each change is applied to the input, which is judged anew, and the workload runs."""
+"""A suggested fix works: the test applies each change to the input and checks again, and the workload runs."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_it_is_said_in_words(case: str) -> None:
 
 
 def smallest(folder: Path, limits: str, selector: str = "{}") -> str | None:
-    """The smallest type that a pod is told."""
+    """The smallest type that the report suggests for a pod."""
     text = (FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml").read_text()
     for old, new in (("{nvidia.com/gpu: 16}", limits), ("containers:", f"nodeSelector: {selector}\n      containers:")):
         head, found, rest = text.rpartition(old)

@@ -1,4 +1,4 @@
-"""Where two things keep a workload from running, both are told together; and what an autoscaler of pods decides."""
+"""If two faults keep a workload from running, the report has both; and an autoscaler of pods decides the count."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [gpu_nodes(), chat(9), keda(maxReplicaCount=6)],
         ["raise MaxSize of .*GpuNodes to 6", f"lower maxReplicaCount of ScaledObject ml/chat to 2{FEWER}"],
     ),
-    "most pods of KEDA that nobody wrote": (
+    "most pods of KEDA without a manifest": (
         [gpu_nodes(), chat(1), keda(minReplicaCount=4)],
         [
             "raise MaxSize of .*GpuNodes to 4",

@@ -17,7 +17,7 @@ from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
 from tests.preflight.rule_cases import FIXTURES
 
-# What a fixture is called: what becomes of its case, then the case.
+# The name of a fixture: the result of its case, then the case.
 NAME = re.compile(r"(fails|passes)(_[a-z0-9]+)+")
 LONGEST_NAME = 50
 # The rule that the extra asks, and why it is skipped without it.
@@ -47,7 +47,7 @@ def judged(fixture: Path) -> Report:
 
 @cache
 def findings(fixture: Path) -> tuple[Finding, ...]:
-    """What the rule of a fixture finds in it; the messages are read from the same check as the other tests."""
+    """The findings of a fixture's rule in it; the messages come from the same check as in the other tests."""
     return tuple(each for each in judged(fixture).findings if each.rule.id == fixture.parent.name)
 
 

@@ -1,4 +1,4 @@
-"""The end of a version's support is said from 60 days before it on."""
+"""The end of a version's support is reported from 60 days before it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""An app that a seed draws, as a list of parts. Who runs it leaves out what a construct rejects, and starts again.
+"""An app that a seed draws, as a list of parts. A trial leaves out parts that a construct rejects, and starts again.
 
-Apps are complete: each has what tells Kubernetes of its GPUs, and what launches its nodes.
+Apps are complete: each has a component that advertises its GPUs, and one that launches its nodes.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _cluster(random: Random, kind: str, zone: str) -> Part:
 
 
 def _nodes_without_gpus(cluster: Part) -> list[Part]:
-    """Return a part that stands for nodes without GPUs; none in Auto Mode without built-in pools."""
+    """Return a part with nodes without GPUs; none in Auto Mode without built-in pools."""
     auto_mode = cluster.options.get("auto_mode") if isinstance(cluster.options, dict) else None
     if auto_mode is not None and not auto_mode.node_pools:
         return []
@@ -146,7 +146,7 @@ def _nodes_without_gpus(cluster: Part) -> list[Part]:
 
 
 def _plain(world: World, version: str) -> Any:
-    """Return a cluster that the app makes without this library, with what the docs ask of one."""
+    """Return a cluster that the app makes without this library, with the settings that the docs require of one."""
     cluster = plain_cluster(world.stack, version)
     cluster.add_nodegroup_capacity("System", instance_types=[ec2.InstanceType("m7i.large")], min_size=2, max_size=2)
     for name in ("vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent"):

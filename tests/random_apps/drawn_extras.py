@@ -1,4 +1,4 @@
-"""What a workload has beside its pods: permissions, storage, a model, clients outside the cluster."""
+"""The parts of a workload other than its pods: permissions, storage, a model, clients outside the cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.random_apps.parts import Part, World, part
 
 @dataclass
 class Extras:
-    """What is added to a workload.
+    """Parts added to a workload.
 
     Attributes:
-        parts: What has to be made before it.
+        parts: The parts to create before it.
         pod: Arguments of its pod.
         given: Arguments of the workload that are values.
-        late: Arguments of the workload, of what was made.
+        late: Arguments of the workload that use those parts.
     """
 
     parts: list[Part] = field(default_factory=list)

@@ -119,7 +119,7 @@ def capacity(random: Random, zone: str) -> Any:
 
     Args:
         random: Where it is drawn from.
-        zone: Zone of what is reserved.
+        zone: Zone of the reservation.
     """
     block = CapacityBlock(
         id="cr-0123456789abcdef0",
@@ -192,6 +192,6 @@ def pod_arguments(random: Random, shape: NodeShape, *, whole: bool) -> dict[str,
 
 
 def pod_of(random: Random, shape: NodeShape, own: dict[str, Any], *, whole: bool) -> GpuPod:
-    """Return a pod for a node, or for a whole one, with arguments of its own."""
+    """Return a pod for a node, or for a whole one, with its own arguments."""
     claimed = {"gpus": 1} if "claim" in own else {}
     return GpuPod(**pod_arguments(random, shape, whole=whole) | own | claimed)

@@ -13,7 +13,7 @@ from gpu_constructs import NodeShape
 
 @dataclass
 class World:
-    """What parts find, and leave for later ones.
+    """Objects that parts find, and leave for later ones.
 
     Attributes:
         stack: The stack.
@@ -39,7 +39,7 @@ class Part:
         name: Its name, by which other parts find it.
         make: Makes it, or raises what the library raises.
         needs: Names of parts without which it is left out.
-        options: What was drawn, for people.
+        options: The drawn options, for people.
     """
 
     name: str

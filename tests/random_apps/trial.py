@@ -1,4 +1,4 @@
-"""One app: what constructs reject is left out, and the checker has nothing certain against the rest."""
+"""One app: rejected parts are left out, and the checker has no certain error about the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fuzz.hostile import REFUSAL
 from tests.random_apps.apps import RandomApp, draw
 from tests.random_apps.parts import World
 
-# What the CDK says of a construct that is refused when the app is synthesized.
+# The CDK's message about a construct that is rejected when the app is synthesized.
 _AT_SYNTH = re.compile(r"ValidationFailedWithErrors: .*?errors:\n(?P<lines>.*)", re.DOTALL)
 # Workloads may ask together for more than bounded pools have: each runs alone, which is asked for by itself.
 _CONTENTION = ("GPU374", "GPU375")
@@ -25,13 +25,13 @@ _LINE = re.compile(r" *\[[^\]]+\] (?P<text>.*)")
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of an app.
+    """The result of an app.
 
     Attributes:
         seed: Its seed.
-        options: What was drawn, by part.
-        rejected: What constructs said, by part; ``synth`` for what they said at the end, of the whole app.
-        contradictions: What the checker reports for certain of what was accepted.
+        options: The drawn options, by part.
+        rejected: Messages of constructs, by part; ``synth`` for those at the end, about the whole app.
+        contradictions: Certain errors of the checker about accepted parts.
     """
 
     seed: int

@@ -1,1 +1,1 @@
-"""What a second deployment of a changed app does to what the first one created."""
+"""The effects of a second deployment of a changed app on the resources of the first one."""

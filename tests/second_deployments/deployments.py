@@ -1,4 +1,4 @@
-"""Two versions of an app, and what CloudFormation does to get from one template to the other."""
+"""Two versions of an app, and the steps of CloudFormation from one template to the other."""
 
 from __future__ import annotations
 

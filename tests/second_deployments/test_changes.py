@@ -1,4 +1,4 @@
-"""Every option of every public construct, changed by itself, and what a second deployment makes of it."""
+"""Every option of every public construct, changed by itself, and the effects of a second deployment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.write_changes import CHANGES, DOCUMENT, HEAD, Row, document, rows
 
 # Public classes with options that no app sets.
 NOT_SET = {
-    "GpuNodes": "what node groups have in common",
+    "GpuNodes": "the common base of node groups",
     "InstanceType": "a row of the catalogue",
 }
 NEED_A_WORD = ("none", "rejected", "fails", "destructive", "left behind")

@@ -112,7 +112,7 @@ def chat(namespace: str) -> list[str]:
 
 
 def of_team(namespace: str) -> list[str]:
-    """What a team applies: its namespace, and what keeps it from system priorities and external addresses."""
+    """A team's manifests: its namespace, and the objects against system priorities and external addresses."""
     policy = f"team-{namespace}.gpu-constructs.io"
     policies = [f"ValidatingAdmissionPolicy//{policy}", f"ValidatingAdmissionPolicyBinding//{policy}"]
     return [f"Namespace//{namespace}", *policies]

@@ -47,7 +47,7 @@ def nothing(app: cdk.App, stack: cdk.Stack, gpu: GpuCluster) -> None:
 
 
 def found(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> list[ResourceChange]:
-    """What the second version changes, except what is only updated, added or removed."""
+    """The changes in the second version, except resources that are only updated, added or removed."""
     defaults: dict[str, Any] = {"define": nothing, "region": "us-west-2", "zones": ZONES}
     before, after = (synthesized(folder / str(number), **defaults | each) for number, each in enumerate((old, new)))
     return [each for each in resource_changes(before, after) if each.change not in ("in place", "added", "removed")]
@@ -63,7 +63,7 @@ def test_subnets_of_nodes_stay_with_the_first_and_the_last_nat_gateway(tmp_path:
     [
         ("us-west-2", ("b", "c", "d"), {("fails", "Cluster"), ("replaced", "Nodegroup")}),
         ("us-west-2", ("b", "d"), {("fails", "Cluster"), ("fails", "Subnet")}),
-        # The control plane has subnets of its own.
+        # The control plane has its own subnets.
         ("us-east-1", ("b", "c", "d"), {("replaced", "Nodegroup")}),
         ("us-east-1", ("b", "d"), {("fails", "Subnet")}),
     ],

@@ -1,4 +1,4 @@
-"""Apps that differ in one option of one construct, and what a second deployment makes of the difference."""
+"""Apps that differ in one option of one construct, and the effects of a second deployment of the difference."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class Case:
         subject: The class or function.
         base: Options of the first version.
         options: The other value of each option; a function of the world makes it.
-        carry: What makes the app; a construct takes the cluster itself.
+        carry: Creates the app around it; a construct takes the cluster itself.
         partners: Options that change with one, because the option alone is no valid change.
         before: Other options of the first version, where the one of the base has no other value.
     """
@@ -180,7 +180,7 @@ class Case:
         made = self.subject.__init__ if inspect.isclass(self.subject) else self.subject
         found = inspect.signature(inspect.unwrap(made)).parameters.values()
         named = (each for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD))
-        # A value such as a reservation has an id of its own.
+        # A value such as a reservation has its own id.
         own = "id" if hasattr(self.subject, "__dataclass_fields__") else ""
         return [each.name for each in named if each.name == own or each.name not in ("self", "scope", "id")]
 

@@ -1,4 +1,4 @@
-"""The files of the site: links, Markdown next to each page, and what the API pages name."""
+"""The files of the site: links, Markdown next to each page, and the names on the API pages."""
 
 from __future__ import annotations
 

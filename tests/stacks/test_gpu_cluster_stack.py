@@ -27,7 +27,7 @@ from tests.templates import CHART, depends_on, manifest, manifests_of, object_id
 MODES = ("cluster-autoscaler", "karpenter")
 # API groups that Kubernetes serves itself.
 CORE = ("v1", "apps/v1", "batch/v1", "policy/v1", "rbac.authorization.k8s.io/v1")
-# What CDK adds of its own under this flag, as children of its kubectl provider.
+# Resources that CDK adds under this flag, as children of its kubectl provider.
 CDK_LOG_GROUPS = "AWS::Logs::LogGroup"
 
 Synthesize = Callable[..., dict[str, Any]]
@@ -168,7 +168,7 @@ def test_custom_resources_are_valid_for_their_definitions(templates: dict[str, d
 
 
 def deployed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The object with well-formed ids for what is known at deployment only."""
+    """The object with well-formed ids in place of values known only at deployment."""
     text = re.sub(r"\$\{\w*Subnet\w*\}", "subnet-0123456789abcdef0", json.dumps(manifest))
     return dict(json.loads(re.sub(r"\$\{\w*\.ClusterSecurityGroupId\}", "sg-0123456789abcdef0", text)))
 
@@ -251,7 +251,7 @@ def test_pools_of_several_kinds(tmp_path: Path) -> None:
     assert limits == [{"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "32"}]
 
 
-# What costs by the hour, or holds data, and is made by CloudFormation.
+# Resources of CloudFormation that cost by the hour, or hold data.
 COSTS = (
     "AWS::EKS::Cluster",
     "AWS::EKS::Addon",

@@ -1,4 +1,4 @@
-"""Context keys become options; what is wrong is refused by name."""
+"""Context keys become options, and wrong ones are rejected by name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ZONES = r'context: availability_zones must be a list in JSON such as \["us-east-
 SYSTEM = "context: system_instance_types: system nodes: instance_types must "
 VERSION = r"context: kubernetes_version must be one of 1.33, 1.34, 1.35, 1.36, 1.37, got "
 
-# What is wrong with one option, in the order of the options. As `-c` types it, or as cdk.json writes it.
+# Faults of one option, in the order of the options. As `-c` types it, or as cdk.json writes it.
 WRONG: list[tuple[str, object, type[Exception], str]] = [
     ("autoscaler", "karpentr", ValueError, r"must be one of .*, got 'karpentr'; did you mean 'karpenter'\?"),
     ("autoscaler", "", ValueError, "must be one of cluster-autoscaler, karpenter, got ''"),
@@ -172,7 +172,7 @@ def test_a_wrong_key_or_what_does_not_go_together_is_refused(context: dict[str, 
         options_from_context(context)
 
 
-# What only the constructs judge, which know where they stand.
+# Faults that only the constructs check, which know their scope.
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
@@ -185,7 +185,7 @@ def test_a_wrong_key_or_what_does_not_go_together_is_refused(context: dict[str, 
         ("availability_zones", "us-east-1a,us-west-2a", "availability_zones must be in one region"),
         ("nat_gateways", "3", "Stack/Vpc: nat_gateways must be at most 2, one for each zone, got 3"),
         ("public_access_cidrs", "203.0.113.7/24", r"got '203.0.113.7/24'; did you mean '203.0.113.0/24'\?"),
-        ("public_access_cidrs", "everybody", "must be an address block such as '203.0.113.0/24', got 'everybody'$"),
+        ("public_access_cidrs", "anywhere", "must be an address block such as '203.0.113.0/24', got 'anywhere'$"),
         ("public_access_cidrs", "10.0.0.0/8", "public_access_cidrs must be public"),
         ("admins", "me", "admins must be literal ARNs of IAM users or roles, got 'me'"),
         ("admins", "", "admins must be literal ARNs of IAM users or roles, got ''"),

@@ -1,4 +1,4 @@
-"""Who upgrades the reference stacks loses nothing that the changelog does not name under "Breaking"."""
+"""An upgrade of the reference stacks loses no resource that the changelog doesn't name under "Breaking"."""
 
 from __future__ import annotations
 

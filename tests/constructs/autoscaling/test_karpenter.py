@@ -28,7 +28,7 @@ POLICY_CHARACTERS = 6_144
 
 
 def policies(cluster_name: str = "demo") -> dict[str, Any]:
-    """The statements of every policy, with plain values for what is known at deployment."""
+    """The statements of every policy, with plain values in place of those that exist only at deployment."""
     return karpenter_policies(
         KarpenterScope(
             cluster_name=cluster_name,

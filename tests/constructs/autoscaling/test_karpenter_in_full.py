@@ -1,4 +1,4 @@
-"""What a KarpenterNodePool can be beyond the default: static, mixed, ranked, limited, overlaid, tuned."""
+"""The options of a KarpenterNodePool beyond the default: static, mixed, ranked, limited, overlaid, tuned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a NodePool may become, on both sides of each limit, and what it says of that, without a stack."""
+"""How large a NodePool can become, on both sides of each limit, and the errors and notes about it, without a stack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ B = Reservation(availability_zone="us-east-1b", id="cr-02000000000000000")
 
 
 def block(instances: int = 4, id: str = "cr-03000000000000000") -> CapacityBlock:
-    """A block that is over before anybody reads this."""
+    """A capacity block that has always ended by now."""
     starts, ends = (datetime(2026, 1, day, tzinfo=timezone.utc) for day in (1, 2))
     return CapacityBlock(id=id, availability_zone="us-east-1a", starts=starts, ends=ends, instances=instances)
 
@@ -349,7 +349,7 @@ class Place:
 
 
 def placed(made: NodePool, cluster: Place, monkeypatch: pytest.MonkeyPatch, **says: Any) -> tuple[Network, Any]:
-    """Return where the nodes start, and what was checked of the subnets."""
+    """Return the zones of the nodes, and the checks of the subnets that were requested."""
     seen: list[Any] = []
     monkeypatch.setattr(node_pool, "check_subnets", lambda *of, **what: seen.append((of, what)))
     given = {"subnets": None, "security_group_ids": None, **says}

@@ -47,7 +47,7 @@ def gpu(stack: cdk.Stack, vpc: ec2.IVpc) -> GpuCluster:
 
 
 def children(gpu: GpuCluster) -> set[str]:
-    """What is in a cluster beside what every cluster has."""
+    """The resources of a cluster that not every cluster has."""
     return {each.node.id for each in gpu.node.children} - {
         "SecretsKey",
         "Cluster",
@@ -390,7 +390,7 @@ def test_files_for_gitops_are_pools_too(tmp_path: Path) -> None:
 
 def test_a_construct_with_a_cluster_is_taken_for_it(stack: cdk.Stack, gpu: GpuCluster) -> None:
     class Platform(Construct):
-        """What somebody calls their own."""
+        """Names that the caller chooses."""
 
         def __init__(self, scope: Construct, id: str) -> None:
             super().__init__(scope, id)

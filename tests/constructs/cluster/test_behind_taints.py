@@ -1,4 +1,4 @@
-"""A pod that asks for `nvidia.com/gpu` needs no toleration on EKS; five others do, and preflight tells them apart."""
+"""A pod that requests `nvidia.com/gpu` needs no toleration on EKS, five others do, and preflight reports which."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judged(assembly: Path, folder: Path, name: str, *, tolerating: bool) -> tuple[Answer, list[str]]:
-    """The answer on the pool that the pod is for, and what keeps it off."""
+    """The answer for the pool that the pod targets, and the reasons against that pool."""
     items = [behind_taints.manifest(name, tolerating=tolerating), CLAIMED]
     file = folder / f"{name}.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))

@@ -1,4 +1,4 @@
-"""Where EKS refuses a zone, the control plane stands in subnets of its own, in zones that it takes."""
+"""Where EKS rejects a zone, the control plane uses separate subnets in zones that EKS accepts."""
 
 from __future__ import annotations
 

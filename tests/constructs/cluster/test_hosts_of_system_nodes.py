@@ -1,4 +1,4 @@
-"""System nodes live in the same company as nodes with GPUs, and are told the same."""
+"""System nodes get the same host settings of the company as GPU nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done through the endpoints of isolated subnets."""
+"""The endpoints of isolated subnets allow only the calls that the cluster needs."""
 
 from __future__ import annotations
 

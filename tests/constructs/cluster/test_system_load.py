@@ -31,7 +31,7 @@ def _platform(stack: cdk.Stack, *controllers: Any, nodes: SystemNodes | None = N
 
 
 def _found(template: Mapping[str, Any], folder: Path) -> list[str]:
-    """What rule GPU481 finds in a template."""
+    """The findings of rule GPU481 in a template."""
     file = folder / "app.template.json"
     file.write_text(json.dumps(template))
     report = check(read_input([str(file)], stack="app"))

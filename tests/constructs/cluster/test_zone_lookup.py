@@ -1,4 +1,4 @@
-"""A network of ours needs no credentials at synth, and other networks of its stack still look up their zones."""
+"""A VPC that the library creates needs no credentials at synth, and other VPCs of its stack look up their zones."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_every_chart_value_exists(chart_values: Path) -> None:
 
     defaults = chart_values / "gpu-operator-v26.7.0.yaml"
     assert unknown_values(defaults, ours) == []
-    # A chart of its own, whose other values the operator's file does not repeat.
+    # A separate chart, whose other values the operator's file doesn't repeat.
     assert unknown_values(defaults, {"node-feature-discovery": feature_discovery}) == [
         "node-feature-discovery.worker.nodeSelector.gpu-constructs.io/device-manager"
     ]

@@ -1,4 +1,4 @@
-"""Who may reach pods is said in values that refuse what would leave them open, or cut answers off."""
+"""Exposure states who can reach the pods, and rejects values that leave them open or cut responses off."""
 
 from __future__ import annotations
 

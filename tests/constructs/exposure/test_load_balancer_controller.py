@@ -1,4 +1,4 @@
-"""The controller may do what its release needs, for its own cluster, and is told what its metadata would say."""
+"""The controller has the permissions that its release needs, for its own cluster, and needs no instance metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods of a service account, and nobody else, take its role; what is granted to the identity, they may do."""
+"""Only pods of the service account can assume the role, and they have the permissions granted to the identity."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMAS = [each for each in KUBERNETES if each <= "1.36"]
 
 
 class Define(Protocol):
-    """What makes an identity."""
+    """Create identities in a stack."""
 
     def __call__(self, **changes: Any) -> WorkloadIdentity:
         """Make one with changes."""

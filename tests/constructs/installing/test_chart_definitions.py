@@ -1,4 +1,4 @@
-"""What has the definitions inside charts applied: with what rights, in which order, from where."""
+"""The resource that applies the CRDs inside charts: its permissions, its order and its sources."""
 
 from __future__ import annotations
 

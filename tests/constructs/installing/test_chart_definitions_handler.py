@@ -27,7 +27,7 @@ JOBSET = {
 KUBERAY = JOBSET | {"Chart": "kuberay-operator", "Repository": "https://ray-project.github.io/kuberay-helm"}
 REGISTRY = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
 MIRRORED = JOBSET | {"Repository": f"oci://{REGISTRY}/charts/jobset"}
-# Writes down its name, its arguments and what it is given, and prints or fails as it is told.
+# Records its name, its arguments and its input, and prints or fails as the test configures it.
 PROGRAM = """#!/usr/bin/env python3
 import json, os, pathlib, select, sys
 name = pathlib.Path(sys.argv[0]).name
@@ -59,7 +59,7 @@ class Remaining:
         self._ends = time.monotonic() + seconds
 
     def get_remaining_time_in_millis(self) -> int:
-        """As Lambda's context tells it."""
+        """The time that Lambda's context returns."""
         return int(1000 * (self._ends - time.monotonic()))
 
 
@@ -87,7 +87,7 @@ class Programs:
 
     @property
     def home(self) -> str:
-        """The one folder in which all of them were told to write."""
+        """The one folder that all of them were configured to write to."""
         [home] = {each for _, _, homes in self.calls for each in homes}
         return str(home)
 
@@ -145,7 +145,7 @@ def test_definitions_of_the_version_are_applied_over_whatever_is_there(kind: str
         f"helm show crds {home}/jobset",
         "kubectl apply --server-side --force-conflicts -f -",
     ]
-    # And nothing of what helm says of the pull.
+    # And none of helm's output about the pull.
     assert programs.calls[-1][1] == "helm show crds\n"
 
 

@@ -36,7 +36,7 @@ def test_refuses_a_second_object_of_one_name(stack: cdk.Stack, cluster: eks.IClu
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         apply(stack, cluster, "Second", config("other"), config())
 
-    # Nothing of what was refused is taken.
+    # A rejected claim leaves nothing claimed.
     apply(stack, cluster, "Third", config("other"))
 
 

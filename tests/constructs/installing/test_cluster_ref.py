@@ -1,4 +1,4 @@
-"""What is known of a cluster is found where the construct tree has it, and goes with the tree."""
+"""The facts about a cluster are found where the construct tree has it, and are collected with the tree."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_somebody_elses_construct_in_its_place_is_no_share(stack: cdk.Stack, clu
 
 
 def in_another_stack(cluster: eks.ICluster, **env: str) -> PathOf:
-    """Return who stands in another stack than its cluster, which is in us-east-1 of 111122223333."""
+    """Return the path of a construct in another stack than its cluster, which is in us-east-1 of 111122223333."""
     scope = cast("Construct", cluster.node.root)
     return PathOf(Construct(cdk.Stack(scope, "Other", env=cdk.Environment(**env)), "Who"))
 
@@ -117,7 +117,7 @@ def test_files_for_others_are_written_in_any_region() -> None:
 
 
 def make(delivery: str) -> list[ref[Any]]:
-    """Make an app with GPU nodes, and return what nobody but the app itself should keep."""
+    """Make an app with GPU nodes, and return the objects that only the app should reference."""
     app = cdk.App(context=FLAGS | {DELIVERY: delivery}, analytics_reporting=False)
     stack = cdk.Stack(app, "Test", env=cdk.Environment(account="111122223333", region="us-east-1"))
     vpc = imported_vpc(stack)

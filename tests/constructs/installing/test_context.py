@@ -1,4 +1,4 @@
-"""A misspelt context key of this library is refused, in any app; keys of others are left alone."""
+"""A misspelt context key of this library is rejected in any app, and other keys are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same objects as files for Argo CD or Flux: nothing is applied, and what deployment tells is an output."""
+"""The same objects as files for Argo CD or Flux: nothing is applied, and values known at deployment become outputs."""
 
 from __future__ import annotations
 

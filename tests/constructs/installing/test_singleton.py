@@ -1,4 +1,4 @@
-"""What a cluster has once: made by the first, served in any order, claimed by one."""
+"""A cluster's singletons: the first user creates one, order doesn't matter, and only one can claim it."""
 
 from __future__ import annotations
 

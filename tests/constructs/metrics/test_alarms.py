@@ -33,7 +33,7 @@ def told(tool: str, folder: Path, *arguments: str) -> str:
 
 
 def outcome(folder: Path, alarm: str, series: dict[str, str], at: str, expected: list[dict[str, str]]) -> str:
-    """What promtool has against the alarms that are expected at a time, each with its labels."""
+    """Promtool's errors about the alarms that are expected at a time, each with its labels."""
     rules = prometheus_rule(name="gpu", namespace="monitoring")["spec"]
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
     raised: list[dict[str, Any]] = [{"exp_labels": {"severity": "info", **labels}} for labels in expected]

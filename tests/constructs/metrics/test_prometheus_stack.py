@@ -1,4 +1,4 @@
-"""Prometheus scrapes deployments, and sends what it measures to a workspace by a role of its own."""
+"""Prometheus scrapes deployments, and sends the measurements to a workspace with its own role."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_chart_value_exists(chart_values: Path) -> None:
     sends = RemoteWrite(arn=ARN, region="eu-central-1", workspace="ws-0a1b2c3d")
     values = stack_values(storage_gib=50, storage_class="gp3", retention_days=15, sends=sends)
 
-    # Of charts of their own it repeats only the values that it changes.
+    # It repeats only the values of its subcharts that it changes.
     asked = [f"{chart}.resources.requests.{what}" for chart in OTHER_CHARTS for what in ("cpu", "memory")]
     defaults = chart_values / "kube-prometheus-stack-88.yaml"
     assert unknown_values(defaults, values) == asked

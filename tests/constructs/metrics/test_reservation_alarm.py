@@ -1,4 +1,4 @@
-"""Of reserved instances that nobody runs CloudWatch tells."""
+"""CloudWatch alarms on reserved instances that aren't running."""
 
 from __future__ import annotations
 

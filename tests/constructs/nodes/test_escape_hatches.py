@@ -1,4 +1,4 @@
-"""The example of the escape hatches is synthesized, and does what the page says of it."""
+"""The example of the escape hatches synthesizes, and does as its page describes."""
 
 from __future__ import annotations
 

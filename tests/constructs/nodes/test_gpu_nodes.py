@@ -1,4 +1,4 @@
-"""What every pool has in common, whatever its kind: a name of its own, a role to grant to, a way onto its nodes."""
+"""Every kind of pool has a name, a role to grant permissions to, and a way to place pods on its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every kind of node group asks of its arguments, on both sides of each limit, without a stack."""
+"""Requirements on the arguments of every kind of node group, on both sides of each limit, without a stack."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ H100 = NodeShape(instance_types=("p5.48xlarge",))
 
 @pytest.fixture
 def warned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What is warned of; the CDK and the clock stand still."""
+    """The warnings; the CDK and the clock are fixed."""
     found: list[tuple[str, str]] = []
     annotations = SimpleNamespace(
         of=lambda group: SimpleNamespace(add_warning_v2=lambda id, text: found.append((f"{group} {id}", text)))

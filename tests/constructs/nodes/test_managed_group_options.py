@@ -1,4 +1,4 @@
-"""What a ManagedNodeGroup can be told beside its nodes: release, own image, first size, repair, scaling options."""
+"""Options of a ManagedNodeGroup: release, custom image, initial size, repair, scaling options."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_image_of_ones_own(stack: cdk.Stack, vpc: Any, snapshot_yaml: Snapsho
 
     resources = slice_of(resources_of(stack), "Nodes")
     made, data = only(resources, GROUP), only(resources, TEMPLATE)["LaunchTemplateData"]
-    # EKS refuses these beside an image of ours.
+    # EKS rejects these together with a custom image.
     assert made.keys().isdisjoint({"AmiType", "Version", "ReleaseVersion"})
     assert data["ImageId"] == IMAGE.id
     [(_, text)] = parts_of(text_of(data["UserData"]["Fn::Base64"]))

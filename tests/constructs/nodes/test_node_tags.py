@@ -56,7 +56,7 @@ GROUPS = pytest.mark.parametrize("make", [managed, self_managed])
 
 
 def specifications(data: dict[str, Any]) -> Specifications:
-    """What is tagged, and how."""
+    """The tagged resources, and how they are tagged."""
     return {
         each["ResourceType"]: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for each in data["TagSpecifications"]
     }

@@ -1,4 +1,4 @@
-"""Fresh nodes keep pods away until the drivers can mount there, and everybody is told that this does not last."""
+"""Fresh nodes keep pods away until the drivers can mount there, and the docs state that this is temporary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Golden user data: what nodeadm, Bottlerocket, EKS' merger and Karpenter's are given."""
+"""Golden user data: the input of nodeadm, Bottlerocket, and of the code of EKS and Karpenter that merges it."""
 
 from __future__ import annotations
 

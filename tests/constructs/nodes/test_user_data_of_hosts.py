@@ -1,4 +1,4 @@
-"""What a host adds to user data stands in the one document that a node reads."""
+"""A host's settings are in the one user data document that a node reads."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_whatever_starts_nodes_may_encrypt_volumes(stack: cdk.Stack) -> None:
         )
     assert statements["AutoScalingAttaches"]["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": True}}
     assert statements["AutoScalingAttaches"]["Action"] == "kms:CreateGrant"
-    # Everybody only within the account, and only through EC2.
+    # Any principal, but only within the account and through EC2.
     everybody = statements["AccountUsesThroughEc2"]
     assert everybody["Principal"] == {"AWS": "*"}
     assert everybody["Condition"] == {

@@ -1,4 +1,4 @@
-"""Shapes of nodes without a stack: what each side of a limit is, what is refused and how, and what a node offers."""
+"""Shapes of nodes without a stack: both sides of each limit, the rejected values and their errors, and node sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ G6 = instance_type("g6.xlarge")
 FAST = Disk(iops=16_000, throughput_mib_s=1_000)
 SNAPSHOT = Disk(snapshot_id="snap-0123456789abcdef0")
 SEVENTHS = Mig(geometry={"1g.10gb": 7})
-# Of one architecture, and driven by today's images.
+# They have one architecture, and today's images have their driver.
 DRIVEN = sorted(name for name, row in catalogue().items() if row.architecture == "x86_64" and row.is_driven)
 SOME = st.lists(st.sampled_from(DRIVEN), min_size=1, max_size=4, unique=True)
 

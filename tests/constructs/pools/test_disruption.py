@@ -1,4 +1,4 @@
-"""Disruption and Budget say what a NodePool says, and refuse what the API server would."""
+"""Disruption and Budget render a NodePool's fields, and reject values that the API server would reject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host refuses what EC2 would refuse, and what gives away more than it says."""
+"""Host rejects values that EC2 would reject, and permissions that are broader than they look."""
 
 from __future__ import annotations
 

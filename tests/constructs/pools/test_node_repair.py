@@ -1,4 +1,4 @@
-"""NodeRepair and ScalingOptions say what EKS and cluster autoscaler read, and refuse what they would ignore."""
+"""NodeRepair and ScalingOptions render fields of EKS and cluster autoscaler, and reject values that have no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool tells those who place pods on it who launches its nodes, and what follows from that."""
+"""A pool reports which service launches its nodes, and the consequences for pods on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ L4 = NodeShape(instance_types=("g6.xlarge",))
 
 
 def pool(**changes: Any) -> Pool:
-    """What looks like a pool, with ``changes`` applied."""
+    """An object with the interface of a pool, with ``changes`` applied."""
     says = {"name": "l4", "shape": L4, "max_nodes": 2, "autoscaler": "karpenter"}
     return cast("Pool", SimpleNamespace(**says | changes))
 

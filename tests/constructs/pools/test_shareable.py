@@ -1,4 +1,4 @@
-"""Which GPUs can be shared how, on both sides of every limit, and what a way of sharing is as a value."""
+"""Which GPUs can be shared in which way, on both sides of every limit, and the values of each kind of sharing."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_no_other_sharing_runs_a_script() -> None:
 def test_the_table_holds_every_family_that_is_partitioned() -> None:
     families = {each.family for each in catalogue().values() if each.mig}
 
-    # Of g7 and p6e-gb200 no source states the profiles, or two state different ones.
+    # No source states the profiles of g7 and p6e-gb200, or two sources differ.
     assert families - set(PROFILES) <= {"g7", "p6e-gb200"}
     assert set(PROFILES) <= families
     for family, profiles in PROFILES.items():

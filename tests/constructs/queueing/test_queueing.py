@@ -209,7 +209,7 @@ def test_the_configuration_is_what_the_controller_reads(chart_values: Path) -> N
     text = yaml.safe_load(defaults.read_text())["managerConfig"]["controllerManagerConfigYaml"]
     theirs = yaml.safe_load(text)
     assert (ours["apiVersion"], ours["kind"]) == (theirs["apiVersion"], theirs["kind"])
-    # Some keys stand there as comments only.
+    # Some keys are in the file as comments only.
     assert all(f"{key}:" in text for key in ours)
     assert set(ours["integrations"]["frameworks"]) <= set(theirs["integrations"]["frameworks"])
     assert ours["controller"] == theirs["controller"]

@@ -37,7 +37,7 @@ KEY = "arn:aws:kms:us-east-1:111122223333:key/0a1b"
 
 
 class Define(Protocol):
-    """What makes a class."""
+    """Create storage classes in a stack."""
 
     def __call__(self, **changes: Any) -> EbsStorageClass:
         """Make one with changes."""

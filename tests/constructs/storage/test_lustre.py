@@ -27,7 +27,7 @@ ASSOCIATION = "AWS::FSx::DataRepositoryAssociation"
 
 
 class Define(Protocol):
-    """What makes a file system."""
+    """Create file systems in a stack."""
 
     def __call__(self, **changes: Any) -> LustreFileSystem:
         """Make one with changes."""
@@ -78,7 +78,7 @@ def test_cloudformation_takes_it(stack: cdk.Stack, define: Define, tmp_path: Pat
 
     template = tmp_path / "template.json"
     template.write_text(json.dumps({"Resources": resources_of(stack)}))
-    # What the CDK makes depend on each other says so twice.
+    # The CDK lists a dependency twice where two of its constructs add it.
     assert [each for each in cfn_lint([template]) if "W3005" not in str(each)] == []
 
 

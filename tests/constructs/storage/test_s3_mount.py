@@ -1,4 +1,4 @@
-"""A mount says what Mountpoint takes, and no cache is without a bound."""
+"""A mount renders Mountpoint's options, and every cache has a size limit."""
 
 from __future__ import annotations
 

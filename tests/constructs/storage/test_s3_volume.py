@@ -1,4 +1,4 @@
-"""A bucket is mounted by one claim, under a handle of its own, by whoever may read it and no more."""
+"""One claim mounts a bucket, with its own handle and no more permissions than reading needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ADDON, PERMISSIONS = "AWS::EKS::Addon", "AWS::IAM::RolePolicy"
 
 
 class Define(Protocol):
-    """What makes a volume."""
+    """Create volumes in a stack."""
 
     def __call__(self, **changes: Any) -> S3Volume:
         """Make one with changes."""

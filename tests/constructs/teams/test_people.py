@@ -1,4 +1,4 @@
-"""Viewers see, operators see and look after; nobody is two of these."""
+"""Viewers can read, operators can read and operate, and no principal is both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import FLAGS
 from tests.templates import Resources, manifests_of, of_type, resources_of, text_of
 
 ADMIN, ON_CALL, EVERYBODY = (f"arn:aws:iam::111122223333:role/{each}" for each in ("admin", "on-call", "everybody"))
-# What makes pods, and so runs an image as any service account of a namespace.
+# Resources that create pods, and so run an image as any service account of a namespace.
 MAKES_PODS = {"create", "update", "patch"}
 
 

@@ -28,8 +28,8 @@ def defined(crds: Path) -> Names:
 
 @pytest.mark.parametrize("rules", [member_rules("edit"), viewer_rules(), operator_rules()], ids=["edit", "view", "ops"])
 def test_every_kind_is_spelt_as_its_definition(rules: list[dict[str, list[str]]], defined: Names) -> None:
-    """A plural that is misspelt lets nobody do anything, and says nothing of it."""
-    # Definitions of one group may lie elsewhere, too.
+    """A misspelt plural grants nothing, and Kubernetes doesn't report it."""
+    # Definitions of one group can be in several files.
     known = {"jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "karpenter.sh", "karpenter.k8s.aws", "keda.sh"}
     for rule in rules:
         [group] = rule["apiGroups"]

@@ -1,4 +1,4 @@
-"""A quota names resources as Kubernetes counts them, and has defaults for what it then wants of everybody."""
+"""A quota names resources as Kubernetes counts them, and sets the defaults that pods then need."""
 
 from __future__ import annotations
 

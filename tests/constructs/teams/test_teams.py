@@ -1,4 +1,4 @@
-"""A team is a namespace with its level, its people, its quota and its network; what is in it comes after it."""
+"""A team is a namespace with its level, its people, its quota and its network; its contents are created after it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SSO = "arn:aws:iam::111122223333:role/aws-reserved/sso.amazonaws.com/AWSReserved
 
 
 class Define(Protocol):
-    """What makes a team."""
+    """Create teams in a stack."""
 
     def __call__(self, **changes: Any) -> Team:
         """Make one with changes."""

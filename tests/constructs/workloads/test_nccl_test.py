@@ -21,7 +21,7 @@ from tests.schemas import validate, validate_custom
 from tests.templates import MANIFEST, depends_on, manifest, manifests_of, of_type, resources_of
 
 P5 = NodeShape(instance_types=("p5.48xlarge",), efa=True)
-# What kubectl keeps of an object that it applies.
+# The fields that kubectl keeps of an object that it applies.
 MAX_ANNOTATION = 262_144
 
 

@@ -1,4 +1,4 @@
-"""What a pod has beside its GPUs reaches jobs and deployments, and the overlay is laid over it last."""
+"""Jobs and deployments get the parts of a pod other than its GPUs, and the overlay is merged last."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.templates import manifest, manifests_of, resources_of
 
 IMAGE = "registry.example.com/train@sha256:" + "a" * 64
 SHAPE = NodeShape(instance_types=("g6.xlarge",), raid0=False, disk=Disk(size_gib=100))
-# Of 100 GiB kubelet keeps 1 GiB and a tenth.
+# Kubelet keeps 1 GiB and a tenth out of 100 GiB.
 MOST_GIB = 89
 
 
@@ -230,7 +230,7 @@ def test_the_overlay_is_laid_over_the_variables_of_a_gang(stack: cdk.Stack, clus
 
 
 def judged(stack: cdk.Stack, folder: Path) -> Report:
-    """What preflight says of a stack's template."""
+    """Preflight's findings in a stack's template."""
     file = folder / "stack.template.json"
     file.write_text(json.dumps({"Resources": resources_of(stack)}))
     return check(read_input([str(file)]))

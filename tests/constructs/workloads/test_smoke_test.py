@@ -62,7 +62,7 @@ def test_whatever_changes_in_the_pod_changes_the_name(
     before = manifest(resources_of(stack), "Job")["metadata"]["name"]
 
     assert _job(nodes)["metadata"]["name"] == before
-    # As another version of this library might change it; Kubernetes would refuse that of the same Job.
+    # As another version of this library might change it; Kubernetes would reject that change of the same Job.
     monkeypatch.setattr(manifests, "_SMOKE_TEST_MEMORY", "3Gi")
     assert _job(nodes)["metadata"]["name"] != before
 

@@ -1,4 +1,4 @@
-"""What a job is called does not change when something else in the app does."""
+"""The name of a job doesn't change when another part of the app does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_constructs.workloads.mpi_manifests import mpi_job
 
 
 def names(pool: ManagedNodeGroup, image: str) -> list[Any]:
-    """What the three kinds of jobs of an image are called."""
+    """The names of the three kinds of jobs of an image."""
     job = job_manifest(
         "Test",
         scope=pool,

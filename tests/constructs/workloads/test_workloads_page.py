@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "how-to" / "workloads.md").read_text()
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """What preflight says of the example."""
+    """Preflight's findings about the example."""
     [program] = programs_of(PAGE)
     return check(read_input([str(run_program(program, tmp_path_factory.mktemp("page")))]))
 

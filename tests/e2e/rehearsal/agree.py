@@ -1,4 +1,4 @@
-"""Agree: what `explain` says of a pod on a NodePool is what Karpenter and the scheduler then do."""
+"""Agree: the result of `explain` for a pod on a NodePool is the decision of Karpenter and the scheduler."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.e2e.rehearsal.decisions import Decision, Decisions
 
 SCENARIO = "Agree"
 SLOTS = 100
-# Of all pairs, those of which preflight may say that it does not know.
+# The share of pairs that preflight may call unknown.
 MOST_UNKNOWN = 0.02
 
-# What only the kubelet refuses, and neither scheduler nor autoscaler looks at: by words of preflight, and why.
+# Faults that only the kubelet rejects, and that scheduler and autoscaler ignore: by words of preflight, and why.
 STRICTER = {
     # As `Offer.alone` of gpu_preflight/node/devices.py reads it: failRequestsGreaterThanOne, and MPS always.
     TURNED_AWAY: "the device plugin allocates one share to a container, and the kubelet ends the pod with its refusal",
@@ -55,11 +55,11 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """What preflight says of a pair.
+    """Preflight's result for a pair.
 
     Attributes:
         answer: Whether the pod runs.
-        reasons: Why not, or what is not known.
+        reasons: Why not, or the unknown facts.
     """
 
     answer: Answer
@@ -68,13 +68,13 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """A pair, and what both say of it.
+    """A pair, and both results for it.
 
     Attributes:
-        pod: The pod as both were asked of it.
+        pod: The pod in the form that both got.
         pool: Name of the NodePool.
-        said: What preflight says.
-        decision: What became of it.
+        said: Preflight's result.
+        decision: The decision of the real programs.
     """
 
     pod: Object
@@ -109,8 +109,8 @@ def agree(stage: Stage, assemblies: Sequence[Assembly], pairs: Sequence[Pair], r
 
     Args:
         stage: The stage, after creation.
-        assemblies: What was created.
-        pairs: What to ask.
+        assemblies: The created stacks.
+        pairs: The pairs to try.
         report: Where to write.
     """
     told: list[Told] = []
@@ -152,7 +152,7 @@ def batches(pairs: Iterable[Pair], *, alone: set[str], size: int = SLOTS) -> Ite
 
 
 def verdicts(assemblies: Iterable[Assembly], pods: Sequence[Object], pools: Sequence[str]) -> list[Said]:
-    """Return what preflight says of pods beside what an assembly emits, each on the pool that it is held to."""
+    """Return preflight's results for pods next to an assembly's objects, each on its only possible pool."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pods.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(pods)}))
@@ -199,7 +199,7 @@ def _described(told: Told) -> str:
 
 
 def _asked(pair: Pair, namespace: str, name: str) -> Object:
-    """Return a pod with a name of its own that may go to one NodePool only."""
+    """Return a pod with a unique name and only one possible NodePool."""
     made = copy.deepcopy(pair.pod)
     made["metadata"] = {**made.get("metadata", {}), "namespace": namespace, "name": name}
     made["spec"]["nodeSelector"] = {**made["spec"].get("nodeSelector", {}), NODE_POOL: pair.pool}

@@ -1,4 +1,4 @@
-"""What plays need: the programs, the default stack under Karpenter, and charts."""
+"""The needs of plays: the programs, the default stack under Karpenter, and charts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stacks_of_many_pools(tmp_path_factory: pytest.TempPathFactory) -> list[Assem
 def many_pools_stage(
     stacks_of_many_pools: list[Assembly], props: Props, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """A stage on which it is complete, but for EFA's plugin."""
+    """A stage on which it is complete, except for EFA's plugin."""
     if props.definitions is None or props.charts is None:
         pytest.skip(f"{rehearse.DEFINITIONS} names no folder of definitions of charts that are not there")
     charts, report = _with_empty_chart(props.charts, tmp_path_factory.mktemp("charts")), Report("ManyPools")
@@ -58,7 +58,7 @@ def default_stack(folder: Path, **pool: Any) -> Assembly:
 
     Args:
         folder: Where its assembly goes.
-        pool: What its pool says besides its name and type.
+        pool: Properties of its pool other than name and type.
     """
     context = {"autoscaler": "karpenter", "pools": [{"name": "gpu", "instance_types": ["g6.xlarge"], **pool}]}
     (made,) = synthesize_app(ROOT / "app.py", folder, context)

@@ -61,7 +61,7 @@ _TAINTS = (GPU, "team")
 
 
 def pod(random: random.Random, pool: str) -> Json:
-    """Draw a pod that suits a pool but for some of its wishes."""
+    """Draw a pod that suits a pool except for some of its requirements."""
     spec: Json = {
         "containers": [{"name": "main", "image": "app:1", "resources": {"limits": _devices(random, pool)}}],
         "tolerations": [{"key": GPU, "operator": "Exists"}],

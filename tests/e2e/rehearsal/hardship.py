@@ -38,7 +38,7 @@ class Servers:
 
     @property
     def pods(self) -> list[Object]:
-        """Those that shall go on: who is being ended counts no more."""
+        """The remaining pods, without the terminating ones."""
         found = self._client.list(_PODS, labelSelector=f"{_LABEL}={self.name}")
         return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
@@ -70,7 +70,7 @@ class Servers:
         return wait_until_found(lambda: len(self.ready) >= count or None, seconds) is not None
 
     def said(self) -> str:
-        """Return what is said of the first that does not serve."""
+        """Return the explanation of the first pod that doesn't serve."""
         return next((explain_pod(self._stage, self.pool, each) for each in self.waiting), "every pod serves")
 
 
@@ -119,7 +119,7 @@ SCENARIO = "Hardship"
 # How long nothing may happen that should not. Karpenter gathers pods for at most 10 seconds, and looks again after as
 # many. Source: https://karpenter.sh/docs/reference/settings/ (BATCH_MAX_DURATION)
 QUIET_SECONDS = 25.0
-# From EC2's warning to the end of a spot instance; what must be done before is done by real programs in real seconds.
+# From EC2's warning to the end of a spot instance; the real programs do their work in real seconds.
 WARNED_SECONDS = 120.0
 # Above that many nodes a limit is not filled up.
 MOST_NODES = 8
@@ -144,7 +144,7 @@ def _why_not_played(stage: Stage, pool: GpuPool) -> str:
 
 
 def the_limit(stage: Stage, pool: GpuPool) -> Iterator[Line]:
-    """At the limit of a pool one more pod stays Pending, and nobody asks EC2 for it."""
+    """At the limit of a pool one more pod stays Pending, and no program requests an instance for it."""
     promise = "at the limit a pod stays Pending, and no node is made for it"
     most = _nodepool(stage, pool)["spec"].get("limits", {}).get(pool.resource)
     if most is None or int(most) > MOST_NODES:
@@ -185,8 +185,8 @@ def one_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
 
 
 def every_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
-    """No zone has a type: the pod stays Pending, and EC2's words are told."""
-    promise = "out of capacity everywhere, a pod stays Pending and EC2's words are told"
+    """No zone has a type: the pod stays Pending, and EC2's message is reported."""
+    promise = "out of capacity everywhere, a pod stays Pending and EC2's message is reported"
     for kind, zone, lifecycle in product(_types(stage, pool), _zones(stage), ("on-demand", "spot")):
         stage.aws.capacity.exhaust(kind, zone, lifecycle=lifecycle)
     with servers(stage, pool, "no-zone") as made:
@@ -198,8 +198,8 @@ def every_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
 
 
 def broken_gpus(stage: Stage, pool: GpuPool) -> Iterator[Line]:
-    """A node comes and shows no GPU: that is told, and its pod gets no second one."""
-    promise = "a node whose GPUs never come is told, and its pod gets no second one"
+    """A node comes and shows no GPU: that is reported, and its pod gets no second one."""
+    promise = "a node whose GPUs never come is reported, and its pod gets no second one"
     with servers(stage, pool, "broken") as made:
         found = wait_until_found(lambda: _broken(stage, made) or None, STEP_SECONDS)
         said = found and wait_until_found(lambda: _unregistered(stage, pool) or None, STEP_SECONDS)
@@ -303,7 +303,7 @@ def _unregistered(stage: Stage, pool: GpuPool) -> str:
 
 
 def _of_capacity(stage: Stage) -> str:
-    """Return what Karpenter tells of capacity that EC2 has not."""
+    """Return Karpenter's messages about capacity that EC2 doesn't have."""
     found = stage.client.list("/api/v1/events", fieldSelector="reason=InsufficientCapacityError")
     return next((str(each["message"]) for each in found if "do not have sufficient" in each["message"]), "")
 

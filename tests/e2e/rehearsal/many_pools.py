@@ -1,4 +1,4 @@
-"""An app whose one stack has NodePools of every shape, so that many pods can be asked of all of them at once."""
+"""An app whose one stack has NodePools of every shape, so that many pods can be tried on all of them at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_constructs.pools import Disk, Static, Taint
 
 # Far more than all pods together ask for: a limit that another pod reaches would be no answer on this one.
 SIZE = UpTo(gpus=4_000)
-# Named, for what a pod asks of a zone cannot be answered where deployment chooses them.
+# Named, because a pod's zone requirement has no answer if deployment chooses the zones.
 ZONES = ("us-east-1a", "us-east-1b")
 STATIC = "static"
 SHAPES = {

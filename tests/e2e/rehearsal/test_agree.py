@@ -29,14 +29,14 @@ IN_VAIN_SECONDS = 240.0
 
 @pytest.fixture(scope="module")
 def told(many_pools_stage: Stage, stacks_of_many_pools: list[Assembly]) -> list[Told]:
-    """What both say of all pairs."""
+    """Both results for all pairs."""
     return agree(many_pools_stage, stacks_of_many_pools, pairs(), Report("ManyPools"))
 
 
 def pairs() -> list[Pair]:
     """Return pods that nearly fit, one pool after the other; one in a hundred for nodes that are there already.
 
-    Those are asked of one at a time, since they take each other's place.
+    Those are tried one at a time, since they take each other's place.
     """
     drawn, made = random.Random(SEED), itertools.cycle(each for each in many_pools.SHAPES if each != many_pools.STATIC)
     pools = [many_pools.STATIC if number % SLOTS == 0 else next(made) for number in range(PAIRS)]

@@ -1,4 +1,4 @@
-"""Every stack and every example is created, what it brings runs, and what was not played is said."""
+"""Every stack and every example is created, its software runs, and the report names the parts that weren't played."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.plays import PLAYS, ROOT, synthesize_app
 from tools.rehearse import DEFINITIONS
 
 OBJECTS, RELEASE = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart"
-# Promises that nobody here can play: charts that are not there, what is EKS' own, nodes of the cluster autoscaler.
+# Promises that can't be played here: charts that are missing, parts of EKS, nodes of the cluster autoscaler.
 NOT_PLAYED: Mapping[str, frozenset[str]] = {
     "llm-service": frozenset(
         {

@@ -1,4 +1,4 @@
-"""What a play reports does not depend on who was faster."""
+"""The report of a play doesn't depend on the order in which programs finish."""
 
 from __future__ import annotations
 

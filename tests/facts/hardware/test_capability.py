@@ -1,4 +1,4 @@
-"""Instance types are found by what they can do: by a capability, and by keyword arguments that come to several."""
+"""Instance types are found by capability, and by keyword arguments that combine several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types without GPUs: what EC2 sells is taken, and what it cannot sell is refused with the nearest."""
+"""Types without GPUs: types that EC2 sells are accepted, and others are rejected with the nearest name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from gpu_facts.hardware.node_capacity import least_vcpus, plain_families, plain_types_date, refuse_unless_plain_type
 from tools import build_catalogue
 
-# Of the names that EC2's API has: Macs, types with GPUs, and one that is no longer sold.
+# Some names in EC2's API: Macs, types with GPUs, and one that is no longer sold.
 NOT_PLAIN = re.compile(r"(mac|g\d|gr\d|p\d|cg1)")
 SIX_I = "large, xlarge, 2xlarge, 4xlarge, 8xlarge, 12xlarge, 16xlarge, 24xlarge, 32xlarge, metal"
 
@@ -50,7 +50,7 @@ def test_a_size_is_refused_from_the_first_pod_too_few() -> None:
         check("t3.small", least_pods=12)
 
 
-# Of a family none of whose sizes takes as many, and of one that is named by botocore alone.
+# One of a family none of whose sizes holds as many, and one that only botocore lists.
 def test_the_smallest_that_will_do_may_be_of_another_family() -> None:
     with pytest.raises(ValueError, match=r"got 't1.micro', which supports 4; use 'm6i.large', because they are ours$"):
         check("t1.micro", least_pods=12)

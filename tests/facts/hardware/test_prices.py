@@ -1,4 +1,4 @@
-"""What an instance costs where it runs."""
+"""The price of an instance in its region."""
 
 from __future__ import annotations
 

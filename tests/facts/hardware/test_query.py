@@ -1,4 +1,4 @@
-"""What is found in the catalogue, against the catalogue read row by row."""
+"""Queries of the catalogue, compared with the catalogue read row by row."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FIGURES: dict[str, Callable[[InstanceType], Any]] = {
 @EXAMPLES
 @given(st.data())
 def test_a_bound_is_kept_by_the_types_whose_figure_keeps_it(figure: str, data: st.DataObject) -> None:
-    """Both sides of a figure that some type has, and the figure itself; who states none keeps no bound."""
+    """Both sides of a figure of some type, and the figure itself; a type that states none is outside of every limit."""
     of = FIGURES[figure]
     known = sorted({of(row) for row in ROWS if of(row) is not None})
     limit, sign = data.draw(st.sampled_from(known)), data.draw(st.sampled_from((">=", ">", "<=", "<", "=")))

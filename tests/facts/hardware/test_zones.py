@@ -1,4 +1,4 @@
-"""Which Availability Zones there are, by name and by id, and which may be newer than what was read."""
+"""Availability Zones by name and by id, and those that may be newer than the data."""
 
 from __future__ import annotations
 

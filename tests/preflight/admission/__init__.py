@@ -1,1 +1,1 @@
-"""What the API server adds to a pod, and when it refuses one."""
+"""The API server's changes to a pod, and its reasons to reject one."""

@@ -1,4 +1,4 @@
-"""What admission adds and what a priority means are seen by whoever asks for verdicts."""
+"""Every check of a pod includes the effects of admission and of priorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a LimitRange refuses of a container, and of a pod."""
+"""Containers and pods that a LimitRange rejects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server refuses of the object that makes pods, and its nearest neighbours that it takes."""
+"""Workloads that the API server rejects, and the nearest ones that it accepts."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_no_schedule(text: str) -> None:
 
 
 def training(kind: str, group: str = "kubeflow.org", **container: Any) -> list[Answer]:
-    """What is said of a job of the training operator with one part."""
+    """The findings about a job of the training operator with one part."""
     part = {"Worker": {"template": {"spec": {"containers": [container]}}}}
     content = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "a"}, "spec": {"xReplicaSpecs": part}}
     return [each.answer for each in not_valid_owner(Object(content, Origin("file", kind)))]

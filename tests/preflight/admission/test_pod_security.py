@@ -1,4 +1,4 @@
-"""What is known at deployment only is neither refused for certain nor let in."""
+"""Values known only at deployment are neither rejected for certain nor accepted for certain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HARDENED = {
 
 
 def answers(level: str, context: Any, **spec: Any) -> set[Answer]:
-    """What a level says of a pod of one container."""
+    """The findings of a level about a pod of one container."""
     labels = {"name": "ml", "labels": {ENFORCED_LEVEL: level}}
     content = {"apiVersion": "v1", "kind": "Namespace", "metadata": labels}
     cluster = Cluster("demo", objects=(Object(content, Origin("file", "Namespace ml")),))

@@ -1,4 +1,4 @@
-"""Quotas of claims of storage and of objects, and what is known of them."""
+"""Quotas of storage claims and of objects, and the unknown values in them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def using(name: str, of: str) -> Object:
 
 
 def answers(*objects: Object) -> dict[str, list[Answer]]:
-    """What is said of each workload that is not simply let in."""
+    """The result for each workload that isn't accepted for certain."""
     cluster = Cluster("demo", objects=objects, workloads=tuple(workloads(objects)))
     found = {
         each.name.rpartition("/")[2]: [one.answer for one in object_quota_violations(each, cluster)]

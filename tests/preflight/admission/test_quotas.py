@@ -1,4 +1,4 @@
-"""What the workloads of a namespace leave of its quota to those that are written after them."""
+"""Earlier workloads of a namespace use up its quota, and later ones get the rest."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_stands_beside_an_unknown_number_of_pods_may_be_refused() -> None:
 
 
 def in_scope(pod: dict[str, Any], **spec: Any) -> list[Answer]:
-    """What a quota of no GPUs, in some scope, says of a pod of one."""
+    """The result of a quota of no GPUs, in some scope, for a pod with one GPU."""
     quota = manifest("ResourceQuota", {"hard": {"requests.nvidia.com/gpu": "0"}, **spec}, name="none")
     job = pods("a", 1, kind="Job")
     job = replace(job, pod=read_pod({**job.pod.written, **pod}))

@@ -1,4 +1,4 @@
-"""What the API server takes in no pod, and what it takes."""
+"""Pods that the API server rejects and accepts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.preflight.strategies import mistakes
 from tests.preflight.strategies.pods import specs
 from tests.preflight.strategies.vocabulary import Json
 
-# What other parts of preflight say: amounts of devices, and words that the schema lists.
+# Other parts of preflight report these: amounts of devices, and words that the schema lists.
 ELSEWHERE: tuple[Json, ...] = (
     {"requests": {"nvidia.com/gpu": "1"}},
     {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},

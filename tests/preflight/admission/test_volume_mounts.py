@@ -1,4 +1,4 @@
-"""What containers mount is judged as the API server does, and nothing is said of volumes that are not known."""
+"""Mounts of containers are checked as the API server does, and unknown volumes get no finding."""
 
 from __future__ import annotations
 

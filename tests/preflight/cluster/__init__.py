@@ -1,1 +1,1 @@
-"""What one cluster has, of what was read."""
+"""The objects of one cluster, out of the input."""

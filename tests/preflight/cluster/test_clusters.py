@@ -1,4 +1,4 @@
-"""Which clusters an input has, and what belongs to each."""
+"""Which clusters an input has, and which objects belong to each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be a part of an object: pods without a container, or a container without its image."""
+"""Objects that may be incomplete: pods without a container, or a container without its image."""
 
 from __future__ import annotations
 

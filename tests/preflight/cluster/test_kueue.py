@@ -1,4 +1,4 @@
-"""Resource groups of queues: what is set, what isn't, and what only deployment sets."""
+"""Resource groups of queues: values that are set, absent, or set only at deployment."""
 
 from __future__ import annotations
 

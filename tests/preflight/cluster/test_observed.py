@@ -1,4 +1,4 @@
-"""A dump of a running cluster: nodes with what is free, pods with their owners, limits with what is in use."""
+"""A dump of a running cluster: nodes with their free resources, pods with their owners, limits with their usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalers of pods: what is set, what isn't, and what only deployment sets."""
+"""Scalers of pods: values that are set, absent, or set only at deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scheduled actions make of the sizes of an Auto Scaling group."""
+"""Scheduled actions change the sizes of an Auto Scaling group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which inputs tell of everything that runs in a cluster: what they leave out is missing, or only not told."""
+"""Which inputs contain a whole cluster: an object that they lack is missing there, and unknown elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NODE_POOL = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"
 
 
 def with_files(folder: Path, *objects: dict[str, Any], whole: dict[str, Any] | None = None) -> Cluster:
-    """What is read of plain files, beside the template of a cluster or alone."""
+    """The cluster read from plain files, next to the template of a cluster or alone."""
     (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects or (NOTES,)))
     (folder / "stack.template.json").write_text(json.dumps(whole or NOTES))
     [found] = clusters(read_input([str(folder / name) for name in ("stack.template.json", "objects.yaml")]))
@@ -109,7 +109,7 @@ def test_a_dump_of_the_whole_cluster_says_what_does_not_run(tmp_path: Path) -> N
 
     assert found.sees_programs
     assert (found.runs("karpenter"), found.runs("cluster-autoscaler")) == (Answer.UNKNOWN, Answer.NO)
-    # What is no program is in no dump that nobody asked for it.
+    # A dump contains objects without a program only on request.
     assert not found.sees_objects
     assert not found.sees_software
 

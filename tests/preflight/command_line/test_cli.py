@@ -1,4 +1,4 @@
-"""The console script: what it reads, writes and ends with."""
+"""The console script: its input, its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Done:
         runner = CliRunner(env=environment or {})
         with pytest.MonkeyPatch.context() as patch, runner.isolation(input=given) as (out, err, _):
             patch.setattr(sys, "argv", ["gpu-constructs", *arguments])
-            # The catalogue grows old while nobody changes a test.
+            # The catalogue gets older without a change to a test.
             patch.setattr(data_age, "MAX_AGE_DAYS", 100_000)
             self.code = console.run(cli)
             self.out, self.err = out.getvalue().decode(), err.getvalue().decode()
@@ -53,7 +53,7 @@ class Done:
 
 
 def as_process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
+    """Run the command in its own process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [*CONSOLE, *arguments], capture_output=True, text=True, check=False, env=environment, **options
@@ -606,7 +606,7 @@ def test_cdk_is_never_loaded(arguments: Sequence[str]) -> None:
 
 
 def test_help_is_there_at_once() -> None:
-    """What a command needs is loaded when it runs; help needs click."""
+    """A command's dependencies are loaded when it runs; help needs click."""
     modules = loaded("--help")
 
     assert {each for each in modules if each.startswith("gpu_")} == {
@@ -869,7 +869,7 @@ COMMANDS = re.compile(r"^\s*::|##\w*\[", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def shouting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pods whose names would be commands of a CI system wherever a line is wrapped."""
+    """Pods whose names would be commands of a CI system at the start of a wrapped line."""
     names = ["y" * count + " ::error file=a::pwned" for count in range(30, 111)]
     names += ["##[set-output name=ok;]true", "##[error]x", "###[error]x", "##vso[task.setvariable variable=x]y"]
     resources = {"limits": {"nvidia.com/gpu": 1}}

@@ -1,4 +1,4 @@
-"""Completion in shells: the scripts, and what they complete."""
+"""Completion in shells: the scripts and their suggestions."""
 
 from __future__ import annotations
 

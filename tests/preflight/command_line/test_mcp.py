@@ -65,7 +65,7 @@ def texts(result: Any) -> list[str]:
 
 
 def ask(root: Path, *calls: tuple[str, Mapping[str, Any]]) -> list[Any]:
-    """Ask the server in this process, which runs each command in a process of its own."""
+    """Call the server in this process, which runs each command in a subprocess."""
 
     async def run() -> list[Any]:
         async with Client(mcp_server.server(cli, root)) as client:

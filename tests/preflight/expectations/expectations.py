@@ -1,4 +1,4 @@
-"""The cases, what the checker reports for them, and how that differs from what is expected."""
+"""The cases, the checker's reports about them, and their differences from the expected results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORST_FIRST = ("no", "unknown", CONDITIONAL, "yes")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """An input and what is expected of it; `cases.yaml` describes the fields."""
+    """An input and its expected results; `cases.yaml` describes the fields."""
 
     name: str
     group: str
@@ -60,7 +60,7 @@ def read_known_misses() -> dict[str, str]:
 
 
 def find_differences(case: Case) -> list[str]:
-    """Return how the reports of `check` and `explain` differ from what a case expects."""
+    """Return the differences between the reports of `check` and `explain` and the expected results of a case."""
     given = read_input([str(case.path)])
     report = check(given)
     workloads = [each for cluster in _explain(given, report)["clusters"] for each in cluster["workloads"]]

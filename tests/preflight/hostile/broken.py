@@ -1,4 +1,4 @@
-"""Inputs that somebody broke on purpose or by accident: real templates and manifests with parts retyped or torn out."""
+"""Broken inputs: real templates and manifests with values replaced or removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that somebody gives to preflight, and what it makes of them."""
+"""Input files, and preflight's result for them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ FUZZED = int(os.environ.get("FUZZ", "300"))
 
 
 def test_fuzz(tmp_path: Path) -> None:
-    """Real templates and manifests with broken parts are judged or refused, never a crash."""
+    """Real templates and manifests with broken parts are checked or rejected, without a crash."""
     documents = realistic()
     file = tmp_path / "broken.yaml"
     before: Input | None = None

@@ -21,7 +21,7 @@ POD = {"containers": [{"name": "a", "image": "a:1", "resources": {"limits": {"nv
 
 
 def growth(few: Callable[[], object], many: Callable[[], object]) -> float:
-    """Return how many times the work of few that of many is, once what is remembered for good is known."""
+    """Return the work of many divided by the work of few, when permanent caches are full."""
     few()
     return calls(many) / calls(few)
 
@@ -47,7 +47,7 @@ def groups(count: int) -> Any:
 
 
 def pods(count: int) -> Any:
-    """Pods of which each asks for a node group of its own."""
+    """Pods each of which requests its own node group."""
     return [
         {
             "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""Long texts made for slow patterns, wherever a rule looks.
+"""Long texts that slow patterns take long to match, in every place that a rule reads.
 
 A pattern that goes back over what it has seen takes so long here that it is noticed; one that does so again and again
 does not end.

@@ -56,7 +56,7 @@ def test_refuses_numbers_that_are_none(tmp_path: Path, name: str, text: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "text", "number"),
-    # YAML's are those of Go, of at most 64 bits where they are whole.
+    # YAML uses Go's integers, with at most 64 bits.
     [("a.json", '{"a": ' + "9" * 100 + "}", int("9" * 100)), ("a.yaml", "a: " + "9" * 100, 1e100)],
 )
 def test_takes_numbers_that_are_only_large(name: str, text: str, number: float) -> None:

@@ -1,4 +1,4 @@
-"""What work takes, counted: the same on every machine, however busy it is."""
+"""Count the steps of some work: the same on every machine, however busy it is."""
 
 from __future__ import annotations
 

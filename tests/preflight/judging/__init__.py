@@ -1,1 +1,1 @@
-"""What is told of a case."""
+"""The results of a case."""

@@ -1,4 +1,4 @@
-"""What a deployment does to each resource and object that differs."""
+"""The effects of a deployment on each resource and object that differs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ RELEASE = aws(CHART, ClusterName="demo", Namespace="keda", Release="keda", Chart
             [("left behind", "FileSystem")],
         ),
         (
-            # What refers to another VPC is another one, too.
+            # A resource that refers to another VPC is a different resource, too.
             {
                 "V": aws("AWS::EC2::VPC", CidrBlock="10.0.0.0/16"),
                 "S": aws("AWS::EC2::Subnet", VpcId={"Ref": "V"}, CidrBlock="10.0.0.0/24"),

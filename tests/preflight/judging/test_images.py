@@ -1,4 +1,4 @@
-"""What a cluster pulls: images of anybody's objects, charts, and what is not known."""
+"""The images that a cluster pulls: from objects of any source, from charts, and unknown ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several instance types the one is named that comes nearest."""
+"""Out of several instance types, the report names the nearest one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = ["g6e.xlarge", "g6e.2xlarge"]
 
 
 def reasons(folder: Path, types: list[str], **limits: Any) -> list[str]:
-    """What a NodePool of some types says to a pod."""
+    """The reasons of a NodePool with some types against a pod."""
     requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}
     template = {"spec": {"requirements": [requirement], "nodeClassRef": {"kind": "EC2NodeClass", "name": "gpus"}}}
     pod = {"containers": [{"name": "main", "image": "example.com/a:1", "resources": {"limits": limits}}]}

@@ -1,4 +1,4 @@
-"""Every command gives the one answer that stands in the case: what a queue adds to a pod counts for all of them."""
+"""Every command reports the same result from the case: the fields that a queue adds to a pod count in all of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rules_of(findings: Any) -> set[str]:
 
 
 def told(folder: Path, file: str) -> dict[str, Any]:
-    """What each command says of a file: exit code, whether it finds the pod Pending, and the answer of its JSON."""
+    """Each command's result for a file: exit code, whether the pod is Pending, and the answer in the JSON."""
     check = Done("check", file, "--format", "json")
     explain = Done("explain", file, "--format", "json")
     review = Done("review", without_job(folder), file, "--format", "json")
@@ -113,7 +113,7 @@ def write(folder: Path, *objects: dict[str, Any]) -> str:
 
 
 def pod(accepted: str = "", image: str = "example.com/train:1.0") -> dict[str, Any]:
-    """A pod that no node of either cluster takes, and the rule that somebody accepts in it."""
+    """A pod that fits no node of either cluster, and the rule that is acknowledged in it."""
     annotations = {f"gpu-constructs.io/acknowledge.{accepted}": "another cluster runs it"} if accepted else {}
     container = {"name": "main", "image": image, "resources": {"limits": {"nvidia.com/gpu": "8"}}}
     metadata = {"name": "train", "namespace": "default", "annotations": annotations}

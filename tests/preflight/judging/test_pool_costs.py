@@ -1,4 +1,4 @@
-"""What pools cost at least, now and at most, what a change adds, and the quotas to raise."""
+"""The min and max costs of pools now, the costs that a change adds, and the quotas to raise."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def finding_at(path: str, text: str, **changes: Any) -> Finding:
         # A second one at a resource is new.
         ([finding_at("a", "x")], [finding_at("a", "y"), finding_at("a", "x")], (1, 0, 1)),
         ([finding_at("a", "x"), finding_at("a", "y")], [finding_at("a", "z")], (0, 1, 1)),
-        # What only may have been is another kind than what is certain, and so is what is accepted.
+        # A possible finding of before is another kind than a certain one, and so is an acknowledged one.
         ([finding_at("a", "x", unknown=True)], [finding_at("a", "x")], (1, 1, 0)),
         ([finding_at("a", "x", acknowledged="small")], [finding_at("a", "x")], (1, 1, 0)),
         ([finding_at("a", "x", acknowledged="small")], [finding_at("a", "y", acknowledged="tiny")], (0, 0, 1)),

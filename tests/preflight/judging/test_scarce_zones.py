@@ -1,4 +1,4 @@
-"""What is said of zones that only deployment tells, where the region is known."""
+"""Results about zones that are known only at deployment, where the region is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that only deployment sets: what the report says of them, and which results they make conditional."""
+"""Values that are set only at deployment: their place in the report, and the results that depend on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLAIM = (
 
 
 def report(folder: Path, *changes: tuple[str, str, str]) -> Report:
-    """What is found in a correct cluster with one text in its files replaced."""
+    """The findings in a correct cluster with one text in its files replaced."""
     place = folder / "case"
     shutil.copytree(GOOD, place)
     parameters = (

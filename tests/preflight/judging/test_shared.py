@@ -1,4 +1,4 @@
-"""A file that names no cluster, beside several: what is wrong in one of them only may be wrong."""
+"""A file that names no cluster, next to several: a fault in only one of them is a possible fault."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def with_probes(fixture: Path, folder: Path) -> Report:
 
 
 def of_the_cluster(report: Report, *, unknown: bool = False) -> set[str]:
-    """The errors of what every GPU pod needs, certain or not: pools, autoscalers, device managers, the cluster."""
+    """Errors, certain or not, about the needs of every GPU pod: pools, autoscalers, device managers, the cluster."""
     return {
         each.rule.id
         for each in report.findings

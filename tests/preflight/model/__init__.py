@@ -1,1 +1,1 @@
-"""Values that are judged."""
+"""The values that preflight checks."""

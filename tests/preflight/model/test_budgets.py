@@ -1,4 +1,4 @@
-"""Disruption budgets of NodePools: what is set, what isn't, and what only deployment sets."""
+"""Disruption budgets of NodePools: values that are set, absent, or set only at deployment."""
 
 from __future__ import annotations
 

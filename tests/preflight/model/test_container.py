@@ -1,4 +1,4 @@
-"""Probes and mounts of containers, and volumes of pods: what is set, what isn't, and what only deployment sets."""
+"""Probes and mounts of containers, and volumes of pods: values that are set, absent, or set only at deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which groups cluster autoscaler is told to take, and how far."""
+"""Which groups cluster autoscaler is configured to manage, and up to which size."""
 
 from __future__ import annotations
 

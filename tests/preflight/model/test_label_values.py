@@ -1,4 +1,4 @@
-"""What a label of a node may be, and what a requirement says of it."""
+"""The possible values of a node's label, and their match with a requirement."""
 
 from __future__ import annotations
 

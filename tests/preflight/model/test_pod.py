@@ -1,4 +1,4 @@
-"""A pod is read once: what is written becomes typed, what is known at deployment only stays unknown."""
+"""A pod is read once: its fields become typed, and values known only at deployment stay unknown."""
 
 from __future__ import annotations
 

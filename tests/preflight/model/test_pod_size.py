@@ -1,4 +1,4 @@
-"""What a pod asks for is the most that runs at one time, and what the API server refuses of it."""
+"""A pod's size is the max that runs at one time, and the API server rejects some sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pods ask for, which nodes they choose, and who makes them."""
+"""The requests of pods, their choice of nodes, and their owners."""
 
 from __future__ import annotations
 

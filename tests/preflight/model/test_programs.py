@@ -1,4 +1,4 @@
-"""What the programs of a container are configured to do, from its command, arguments and variables."""
+"""The configuration of a container's programs, from its command, arguments and variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PersistentVolumes and StorageClasses: what is set, what isn't, and what only deployment sets."""
+"""PersistentVolumes and StorageClasses: values that are set, absent, or set only at deployment."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ NO_EFFECT = Taint("a", "b", "")
         ({"key": "a", "operator": "Lt", "value": "1"}, Taint("a", "05", "NoSchedule"), NO),
         ({"key": "a", "operator": "Gt", "value": "1"}, Taint("a", "1", "NoSchedule"), UNKNOWN),
         ({"key": "a", "operator": "Gt", "value": "b"}, Taint("a", "b", "NoSchedule"), NO),
-        # What is known of a toleration may be of another taint already.
+        # The known part of a toleration can already rule a taint out.
         ({"key": LATER, "operator": "Exists", "effect": "NoExecute"}, TAINT, NO),
         ({"key": LATER, "operator": "Exists", "effect": "NoSchedule"}, TAINT, UNKNOWN),
         ({"key": LATER, "operator": "Exists", "effect": "NoExecute"}, NO_EFFECT, UNKNOWN),

@@ -1,1 +1,1 @@
-"""What nodes of a pool will be."""
+"""The future nodes of a pool."""

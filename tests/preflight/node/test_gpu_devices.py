@@ -1,4 +1,4 @@
-"""What brings a device manager along, and what does not."""
+"""Software that includes a device manager, and software that doesn't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Karpenter is set, whoever sets it: its chart, the environment of its Deployment, or nobody who is seen."""
+"""Karpenter's options from its chart, from the environment of its Deployment, or from an unknown source."""
 
 from __future__ import annotations
 

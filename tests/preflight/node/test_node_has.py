@@ -1,4 +1,4 @@
-"""What a node of some figures has for pods, once kubelet, the system and the hypervisor have taken theirs."""
+"""The allocatable resources of a node with some figures, without the share of kubelet, system and hypervisor."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ HIDDEN = SimpleNamespace(properties={"LaunchTemplateData": LATER})
         (pool(launch=Launch(disks=DISKS), operating_system="bottlerocket"), 40),
         (pool(launch=Launch(disks=DISKS[2:])), 20),
         (pool(launch=Launch(disks=(Disk("/dev/xvda", None),))), None),
-        # Of an image of one's own nobody knows which volume it is; the last one is taken for it.
+        # The volume that a custom image uses is unknown; the checker assumes the last one.
         (pool(launch=Launch(disks=DISKS), operating_system="custom"), 50),
         (pool(launch=Launch(disks=DISKS), operating_system="unknown"), 50),
     ],

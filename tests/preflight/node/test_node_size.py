@@ -1,4 +1,4 @@
-"""What a node has for pods, against the figures that upstream publishes."""
+"""The allocatable resources of a node, compared with the figures that upstream publishes."""
 
 from __future__ import annotations
 

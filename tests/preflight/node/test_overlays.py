@@ -1,4 +1,4 @@
-"""NodeOverlays count by weight, and one that says what another of its weight says counts for nothing."""
+"""NodeOverlays apply by weight, and one that conflicts with another of its weight has no effect."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_label_says_the_slices(tmp_path: Path, asked: dict[str, Any], expected
         {"label": "team-a"},
         {"values": {**MIXED, "migManager": {"config": {"name": "geometries"}}}},
     ],
-    ids=["several profiles", "name of its own", "own geometries"],
+    ids=["several profiles", "custom name", "custom geometries"],
 )
 def test_a_geometry_that_is_not_known(tmp_path: Path, resource: str, told: dict[str, Any]) -> None:
     assert answer(tmp_path, resource=resource, **told) is Answer.UNKNOWN

@@ -35,7 +35,7 @@ _SETS = (
     "volumeMounts",
     "volumes",
 )
-# Lists of templates likewise; the first instance type of a group means more than the others.
+# So are lists of templates; the first instance type of a group means more than the others.
 _SETS_OF_TEMPLATES = ("Tags", "Taints", "ManagedPolicyArns", "Policies")
 _RENAMED = (
     "Deployment",
@@ -84,7 +84,7 @@ def one_list(sample: Sample) -> Files | None:
 
 
 def same_twice(sample: Sample) -> Files | None:
-    """Return each object twice, the second time in a file of its own."""
+    """Return each object twice, the second time in a separate file."""
     # With a name that the API server makes up, the second is another object.
     objects = [each for each in sample.documents if _is_object(each) and "name" in (each.get("metadata") or {})]
     return separate([*sample.documents, *objects]) if objects else None
@@ -106,7 +106,7 @@ def reversed_containers(sample: Sample) -> Files:
 
 
 def renamed(sample: Sample) -> Files | None:
-    """Return the documents with other names of workloads, pools and namespaces, wherever the names are."""
+    """Return the documents with other names of workloads, pools and namespaces, in every place."""
     names = {name for each in sample.documents for name in _names(each)}
     text = json.dumps(sample.documents)
     # A name inside another text may be a part of an image or of an argument.

@@ -19,7 +19,7 @@ from tests.preflight.world_files import LATER, written
 Step = str | int
 Place = tuple[Step, ...]
 _PARAMETER = "ValueOfDeployment"
-# An intrinsic function is one value: what is inside it is how the value is found.
+# An intrinsic function is one value: its arguments are the way to find the value.
 _INTRINSICS = ("Ref", "Condition")
 
 
@@ -116,7 +116,7 @@ def _below(value: Any, path: Place) -> Iterator[tuple[Place, Any]]:
 
 
 def is_leaf(value: Any) -> bool:
-    """Whether a parameter or a placeholder may stand for a value: a scalar, an intrinsic or a list of them."""
+    """Whether a parameter or a placeholder can replace a value: a scalar, an intrinsic or a list of them."""
     if isinstance(value, list):
         return all(map(is_leaf, value))
     return not value or not isinstance(value, dict) or _is_intrinsic(value)

@@ -34,7 +34,7 @@ class Section:
         kind: Kind of the object that changes.
         root: Place of the part in the object.
         schema: ``apiVersion/kind`` of its schema; empty for labels, which have none.
-        depth: How many levels of fields are told apart; 0 for all of them.
+        depth: How many levels of fields are listed separately; 0 for all of them.
     """
 
     world: str
@@ -113,7 +113,7 @@ def unchanged(world: str) -> Result:
 
 
 def steps_of(field: str, section: Section) -> list[str | int]:
-    """Return the steps to a field: ``[]`` stands for the first element of a list."""
+    """Return the steps to a field: ``[]`` is the first element of a list."""
     if not section.schema:
         return [field]
     parts = field.split(".")
@@ -143,7 +143,7 @@ def changed(name: str, field: str, value: Any) -> Result:
 
 
 def fields(schema: Mapping[str, Any], depth: int, path: str = "") -> Iterator[str]:
-    """Yield the fields of a schema, down to a depth; those of objects without known fields as one."""
+    """Yield the fields of a schema, down to a depth; an object without known fields counts as one field."""
     for name, inner in schema["properties"].items():
         below = inner.get("items", inner)
         place = f"{path}{name}{'[]' if below is not inner and 'properties' in below else ''}"

@@ -2,13 +2,13 @@
 
 Pending may become unknown or a condition, and a certain error one that may be, or one of the rules that the report
 names beside the value. `violations.EXCEPTIONS` lists the values that are exceptions. `make test` tries some values of
-some inputs; the seed stands in the failure and GPU_CONSTRUCTS_SEED sets another. Every value of every input, some
+some inputs; the failure names the seed and GPU_CONSTRUCTS_SEED sets another. Every value of every input, some
 minutes:
 
     GPU_CONSTRUCTS_LONG=1 pytest tests/preflight/properties/test_monotone.py
 
-What it finds is a field that rules judge and `judged_fields.json` lacks: with GPU_CONSTRUCTS_FIELDS=1 that run writes
-the file anew.
+It finds fields that rules check and `judged_fields.json` lacks: with GPU_CONSTRUCTS_FIELDS=1 that run writes
+the file again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Neutral changes change nothing: neither the result of a workload nor which rules find something.
 
-`make test` makes one change to some fixtures of the rules; the seed stands in the failure, and GPU_CONSTRUCTS_SEED sets
+`make test` makes one change to some fixtures of the rules; the failure names the seed and GPU_CONSTRUCTS_SEED sets
 another. Every change to every fixture, two minutes:
 
     GPU_CONSTRUCTS_LONG=1 pytest tests/preflight/properties/test_neutral.py
@@ -34,10 +34,10 @@ EXCEPTIONS: Mapping[Change, Mapping[str, str]] = {
     neutral.reversed_sets: {"GPU458/": "the first toleration that matches a taint decides how long the pod stays"},
     neutral.renamed: {"GPU320/fails_slip_for_a_claim": "whether a name is a typo depends on the other names"},
     neutral.one_yaml_file: {
-        "GPU443/passes_truth_in_quotes": "the keys of JSON are texts, those of YAML may be numbers",
+        "GPU443/passes_truth_in_quotes": "the keys of JSON are texts, numbers in YAML",
         "GPU452/": "two objects of one name in one file overwrite each other, in two files they are alternatives",
     },
-    neutral.yaml_files: {"GPU443/passes_truth_in_quotes": "the keys of JSON are texts, those of YAML may be numbers"},
+    neutral.yaml_files: {"GPU443/passes_truth_in_quotes": "the keys of JSON are texts, numbers in YAML"},
     neutral.one_list: {"GPU452/": "as for one file"},
 }
 
@@ -51,7 +51,7 @@ def _results(files: Files, change: Change | None) -> tuple[object, object] | Non
         except UnusableInput:
             return None
     verdicts = [each for case in report.cases for each in report.explanation(case).verdicts]
-    # Of pods that compete, those that come first run, and `kubectl apply` creates them in the order of the documents.
+    # The first of the pods that compete run, and `kubectl apply` creates them in the order of the documents.
     # A new name is longer.
     unnamed = change is neutral.reversed_documents
     answers = Counter((0 if unnamed else each.workload.name.replace("-x", ""), each.answer) for each in verdicts)

@@ -62,7 +62,7 @@ def violations(read: Callable[[], Sample], chosen: Callable[[list[Place]], Itera
     """Yield what is better about a sample without one of its values.
 
     Args:
-        read: What reads the sample.
+        read: The reader of the sample.
         chosen: Chooses the places to leave a value out at.
     """
     sample = read()

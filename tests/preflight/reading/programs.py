@@ -14,7 +14,7 @@ with_programs = pytest.mark.skipif(
 
 
 def needs(name: str) -> str:
-    """Return the path of a program, and skip where it is not to be had."""
+    """Return the path of a program, and skip if it isn't installed."""
     path = programs.program(name)
     if path is None:
         pytest.skip(f"no {name}: neither on PATH nor in a kubectl layer that is installed")

@@ -1,4 +1,4 @@
-"""Nested stacks are judged as part of their app, however it was synthesized."""
+"""Nested stacks are checked as part of their app, with any way of synthesis."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_nested_stack_is_read(tmp_path: Path, nested: dict[str, Any]) -> None:
 
 
 def test_resources_of_nested_stacks_have_their_own_construct_paths(tmp_path: Path) -> None:
-    """Logical ids are unique in a template only, and the metadata of a stack has those of its nested stacks, too."""
+    """Logical ids are unique in a template only, and a stack's metadata contains the ids of its nested stacks, too."""
     written(tmp_path, {"Type": "AWS::CloudFormation::Stack", "Metadata": {"aws:asset:path": FILE}})
     outer = json.loads((tmp_path / "Gpu.template.json").read_text())
     outer["Resources"] |= {"Group": {"Type": "AWS::EKS::Nodegroup"}, "Other": {"Type": "AWS::EKS::Nodegroup"}}

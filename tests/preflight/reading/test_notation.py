@@ -105,7 +105,7 @@ def ours(text: str) -> Any:
 
 
 def of_kubectl(folder: Path, text: str) -> Any:
-    """What kubectl reads, without a cluster; ``None`` where it refuses."""
+    """The manifest as kubectl reads it, without a cluster; ``None`` if kubectl rejects it."""
     (folder / "a.yaml").write_text(text, encoding="utf-8")
     command = [needs("kubectl"), "label", "--local", f"--filename={folder / 'a.yaml'}", "read=1", "--output=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

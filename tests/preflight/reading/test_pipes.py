@@ -1,4 +1,4 @@
-"""A named pipe is read as a file is, and one that nobody writes to is refused."""
+"""A named pipe is read like a file, and one without a writer is rejected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_pipe_without_writer_is_refused(pipe: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_silent_writer_is_not_waited_for(pipe: Path) -> None:
-    # Open for reading too, it waits for nobody.
+    # Open for reading too, it doesn't wait for a reader.
     writer = os.open(pipe, os.O_RDWR)
     os.write(writer, b"abc")
 

@@ -1,4 +1,4 @@
-"""What another program fills in is not known, and never wrong."""
+"""A value that another program fills in is unknown, and never wrong."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_nothing_is_fetched(overlay: Path) -> None:
 
 @pytest.fixture
 def address() -> Iterator[tuple[str, list[str]]]:
-    """An address of this machine, and what was asked for there."""
+    """An address of this machine, and the requests to it."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What nodes are told at boot."""
+"""The boot configuration of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of which preflight was wrong: what it missed, what it said falsely, or mended in the wrong place."""
+"""Inputs on which preflight was wrong: missed faults, false findings, fixes in the wrong place."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What would make Pending pods run, compared with what an expert does."""
+"""The fixes that make Pending pods run, compared with an expert's fixes."""

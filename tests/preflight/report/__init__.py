@@ -1,1 +1,1 @@
-"""What was judged, in every form it is shown in."""
+"""The results in every output format."""

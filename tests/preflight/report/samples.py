@@ -28,7 +28,7 @@ from tests.preflight.readers import pool
 
 HERE = Path(__file__).parent
 CLUSTER, WORKLOADS = str(HERE / "cluster.yaml"), str(HERE / "workloads.yaml")
-# What a name must not do to a page, a table, a comment or a terminal.
+# Characters in a name that must not break a page, a table, a comment or a terminal.
 HOSTILE = "<script>alert(1)</script>|`@everyone`\x1b[31m #1 </style>"
 
 
@@ -99,7 +99,7 @@ def _change(change: Change, what: str, detail: str, effect: Effect | None = None
 
 
 def cost(pool: str = "Train", **changes: Any) -> PoolCost:
-    """What a pool of up to 2 p4d.24xlarge costs, of which one always runs."""
+    """The cost of a pool of up to 2 p4d.24xlarge, one of which always runs."""
     found: dict[str, Any] = {
         "instance_types": ("p4d.24xlarge",),
         "capacity_types": ("on-demand",),

@@ -1,4 +1,4 @@
-"""What a pod asks for is told as far as it is known, and what is not is named."""
+"""The report lists the known requests of a pod, and names the unknown ones."""
 
 from __future__ import annotations
 

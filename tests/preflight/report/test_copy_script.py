@@ -71,7 +71,7 @@ def view(file: Path, mirror: str | None) -> ImagesView:
 
 
 def asked(script: str, folder: Path) -> list[str]:
-    """What the script asks of the programs that it starts."""
+    """The script's calls of the programs that it starts."""
     programs, record = folder / "programs", folder / "record"
     programs.mkdir()
     for name, body in {"crane": RECORD, "helm": HELM, "aws": AWS}.items():

@@ -1,4 +1,4 @@
-"""Pages: whole by themselves, and safe whatever somebody calls a pool."""
+"""Pages: self-contained, and safe with any name of a pool."""
 
 from __future__ import annotations
 
@@ -127,5 +127,5 @@ def test_a_review_lists_what_a_deployment_does_to_each_resource() -> None:
 
 
 def test_styles_and_scripts_have_nothing_that_a_ci_system_reads(view: View) -> None:
-    """What is escaped on the way to standard output is text: an escape would change a style, whose hash is allowed."""
+    """Escapes on the way to standard output are text: an escape would change a style, whose hash is allowed."""
     assert without_commands(render(view), "html") == render(view)

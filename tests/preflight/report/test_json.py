@@ -1,4 +1,4 @@
-"""JSON: what the schema says, and the schema as it was."""
+"""JSON: valid against its schema, and the schema unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_schema_is_one() -> None:
 
 
 def test_schema_stays(snapshot_text: SnapshotAssertion) -> None:
-    """Who changes a key changes `SCHEMA_VERSION`; who adds one, this snapshot."""
+    """If you change a key, change `SCHEMA_VERSION`; if you add one, update this snapshot."""
     lines = [
         f"{name}: {', '.join(definition['properties'])}"
         for name, definition in SCHEMA["$defs"].items()

@@ -1,4 +1,4 @@
-"""Markdown: fit for a comment on a pull request, whatever somebody calls a pool."""
+"""Markdown: fit for a comment on a pull request, with any name of a pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpu_preflight.report.review_view import review_view
 from gpu_preflight.report.view import check_view, explain_view
 from tests.preflight.report import samples
 
-# What a comment on GitHub holds.
+# The size limit of a comment on GitHub.
 COMMENT = 65_536
 
 
@@ -146,7 +146,7 @@ def test_new_findings_of_a_review_name_their_line_and_link_to_their_rule(
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        # What an e-mail shows as it is written.
+        # Text that an e-mail shows unchanged.
         ("public_access_cidrs: a -> b, $40,000 (+$1.50/h) & [x], 'a&b'", None),
         (
             "a*b* ~c~ [d](e) ![f] `g` &lt; $x$ $1$",

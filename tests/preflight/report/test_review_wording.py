@@ -27,13 +27,13 @@ PASS, FAIL, ATTENTION = "✅", "❌", "⚠️"
 
 
 def cost(least: float, now: float, most: float | None, **changes: Any) -> Any:
-    """What a pool costs."""
+    """The cost of a pool."""
     figures = {"min_usd_per_hour": least, "requested_usd_per_hour": now, "max_usd_per_hour": most}
     return samples.cost(**{**figures, **changes})
 
 
 def money(before: Any, after: Any) -> dict[str, Any]:
-    """A change of what pools cost."""
+    """A change of the costs of pools."""
     return {"costs_before": (before,), "costs_after": (after,)}
 
 

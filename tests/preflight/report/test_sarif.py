@@ -1,4 +1,4 @@
-"""SARIF: what code scanning asks of a log."""
+"""SARIF: the requirements of code scanning on a log."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_files_elsewhere_have_whole_addresses(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("view", [check_view(samples.report()), review_view(samples.review())], ids=["check", "review"])
 def test_official_schema(view: CheckView | ReviewView) -> None:
-    """Against OASIS's own schema, where somebody has it: a copy of it is none of ours to keep."""
+    """Valid against OASIS's own schema, if you have a copy, which this repository can't include."""
     file = os.environ.get("GPU_CONSTRUCTS_SARIF_SCHEMA")
     if not file:
         pytest.skip("no SARIF schema: set GPU_CONSTRUCTS_SARIF_SCHEMA to sarif-schema-2.1.0.json")

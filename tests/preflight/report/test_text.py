@@ -47,7 +47,7 @@ def test_ids_arns_paths_and_addresses_are_never_cut(width: int, colour: bool) ->
     arn = "arn:aws:iam::111122223333:role/inference-cluster-NodeInstanceRole-1ABCDEFGHIJKL-with-a-longer-name"
     file = "clusters/production/eu-west-1/inference/templates/deployments/llama-3-1-70b-instruct/deployment.yaml"
     source = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami-with-a-very-long-page-name.html"
-    found = samples.finding(source=source, why=f"The role is {arn}, which nobody may assume.")
+    found = samples.finding(source=source, why=f"The role is {arn}, which no principal can assume.")
     origin = FindingOrigin(file, "Inference/Gpu/Pool-l4-with-a-very-long-construct-path/NodeGroup", line=12, column=3)
     view = check_view(samples.report([found]))
     view = replace(view, findings=(replace(view.findings[0], origin=origin),))

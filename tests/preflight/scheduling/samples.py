@@ -1,4 +1,4 @@
-"""A fresh node and what a pod asks of it, without a cluster around them."""
+"""A fresh node and the requirements of a pod on it, without a cluster around them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.preflight.readers import workload
 
 
 def wanted(*, spec: Any = None, topology: Any = None, replicas: Any = 1, **limits: Any) -> Demand:
-    """What pods of one container ask for."""
+    """The requests of pods of one container."""
     container = {"name": "main", "resources": {"limits": limits}}
     template = {"spec": {"containers": [container], **(spec or {})}}
     pods = workload("Deployment", {"replicas": replicas, "template": template})

@@ -1,4 +1,4 @@
-"""What becomes of Deployments beside others: on one node with them, apart from them, before or behind them."""
+"""The results of Deployments next to others: on one node with them, apart from them, before or behind them."""
 
 from __future__ import annotations
 

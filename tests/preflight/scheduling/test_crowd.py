@@ -1,4 +1,4 @@
-"""Workloads beside each other: what is refused with certainty fits in no way, and jobs wait for services only."""
+"""Workloads next to each other: a certain rejection fits in no way, and jobs wait for services only."""
 
 from __future__ import annotations
 

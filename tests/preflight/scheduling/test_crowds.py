@@ -1,4 +1,4 @@
-"""What pools have to run, from verdicts as they come: each pod on a node or left over, no node beyond the limits."""
+"""The nodes that pools run, from any list of results: each pod on a node or left over, no node beyond the limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BOUNDS: tuple[dict[str, Any], ...] = ({}, {"max_nodes": 0}, {"max_nodes": 2}, {"
 
 
 def machine(kind: str = FOUR, **has: int) -> NodeToBe:
-    """A node with the GPUs of its type, 4 or 8, and as many thousandths of a CPU as is said."""
+    """A node with the GPUs of its type, 4 or 8, and the given thousandths of a CPU."""
     return node(kind, has={"pods": 100, "cpu": 40_000, GPU: 4 if kind == FOUR else 8, **has})
 
 
@@ -318,7 +318,7 @@ def test_workloads_of_one_name_are_counted_together() -> None:
 
 
 def test_what_a_node_does_not_have_is_not_found_on_it() -> None:
-    """The first node is known not to have it; whether a fresh one has is not known, which is said elsewhere."""
+    """The first node certainly lacks it; whether a fresh one has it is unknown, which another line reports."""
     there = [taking()]
 
     packing = pack([waiting("a", there), waiting("b", there, **{"example.com/a": 1})])

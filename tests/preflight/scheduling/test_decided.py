@@ -1,4 +1,4 @@
-"""Preflight says what the real scheduler decided."""
+"""Preflight's results match the decisions of the real scheduler."""
 
 from __future__ import annotations
 

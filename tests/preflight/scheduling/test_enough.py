@@ -1,4 +1,4 @@
-"""Replicas over all pools together: what several small ones hold, in how many zones, and what only one knows."""
+"""Replicas over all pools together: the room in several small pools, their zones, and facts about only one pool."""
 
 from __future__ import annotations
 

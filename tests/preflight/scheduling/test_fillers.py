@@ -1,4 +1,4 @@
-"""Services without GPUs on GPU nodes: what they may take is not given away, and what is certain holds in every way."""
+"""Services without GPUs on GPU nodes: their possible share is kept free, and a certain result holds in every case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several types of an empty group cluster autoscaler counts on the first."""
+"""Cluster autoscaler uses the first of several types of an empty group."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asking(**requests: str) -> dict[str, Any]:
     [
         ([SMALL, LARGE], 0, {"cpu": "16"}, NO),
         ([LARGE, SMALL], 0, {"cpu": "16"}, UNKNOWN),
-        # A node that runs is taken for what it is.
+        # A running node has its own type.
         ([SMALL, LARGE], 1, {"cpu": "16"}, UNKNOWN),
         # More than a node has for pods, and no more than the autoscaler counts on.
         ([SMALL, LARGE], 0, {"memory": "15500Mi"}, UNKNOWN),

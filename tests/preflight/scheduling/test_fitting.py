@@ -1,4 +1,4 @@
-"""One pod and one fresh node: what keeps them apart, what the autoscaler does not expect, and in which words."""
+"""One pod and one fresh node: the reasons against the node, the autoscaler's view, and the wording."""
 
 from __future__ import annotations
 
@@ -586,7 +586,7 @@ def test_what_the_node_may_have_and_the_autoscaler_does_not_expect_is_told() -> 
 def test_of_a_type_that_is_not_known_the_autoscaler_knows_all_but_the_disk(
     name: str, kind: Any, row: bool, told: tuple[str, ...]
 ) -> None:
-    """What EC2 itself tells the autoscaler is not held against it; a disk is told by nobody."""
+    """The autoscaler knows EC2's own figures, so they are no reason against the node, but a disk isn't among them."""
     limits = {} if name == "pods" else {name: 1}
     others = {each: 9 * GIB for each in ("cpu", "memory", "pods", "ephemeral-storage") if each != name}
     there = node("g6.xlarge" if row else None, has={name: 9 * GIB, **others}, believed=others)

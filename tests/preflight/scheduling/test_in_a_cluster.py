@@ -1,4 +1,4 @@
-"""What becomes of Deployments on the groups and NodePools of one small cluster, each of one zone."""
+"""The results of Deployments on the groups and NodePools of one small cluster, each of one zone."""
 
 from __future__ import annotations
 

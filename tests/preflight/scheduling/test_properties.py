@@ -1,4 +1,4 @@
-"""What holds of every cluster and every pod: more permission never takes a pod off a node, and no value is guessed."""
+"""Laws for every cluster and every pod: more permissions never take a pod off a node, and no value is guessed."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ _STRUCTURE = ("Type", "kind", "apiVersion", "name", "Name", "ClusterName")
 
 
 def _literals(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of every literal, apart from names and what tells one kind of thing from another."""
+    """Yield the place of every literal, except names and values that set the kind of an object."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in pairs:
         if isinstance(each, (str, int)) and key not in _STRUCTURE and "Ref" not in path and key != "Ref":

@@ -20,7 +20,7 @@ TERMS = "capacityReservationSelectorTerms"
 
 
 def against(capacity: tuple[str, ...], node_class: dict[str, Any], selected: str | None = None) -> set[str]:
-    """What certainly keeps a pod off a NodePool, by kind."""
+    """The certain reasons against a NodePool for a pod, by kind."""
     types = (Requirement("node.kubernetes.io/instance-type", "In", ("g6.xlarge",)),)
     launch = class_launch({"role": "nodes", **node_class})
     nodes = pool(kind="karpenter", requirements=types, capacity_types=capacity, launch=launch)

@@ -1,4 +1,4 @@
-"""What deployment chooses among is judged for each choice, and only what may be anything leaves answers open."""
+"""Where deployment chooses from a list, each choice is checked, and only an arbitrary value leaves the answer open."""
 
 from __future__ import annotations
 

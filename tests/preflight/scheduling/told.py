@@ -1,4 +1,4 @@
-"""What preflight tells of a pod: of each node that pools may make, and of all of them."""
+"""Preflight's results for a pod: on each node that pools may create, and on all of them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from tests.preflight.strategies.vocabulary import Json
 from tests.preflight.world_files import read
 
-# What becomes of a pod.
+# The scheduler's decisions about a pod.
 Fate = Literal["runs", "waits", "refused", "unknown"]
-# Of all nodes there are.
+# All existing nodes together.
 ANYWHERE = "anywhere"
 _FATES: dict[Answer, Fate] = {Answer.YES: "runs", Answer.NO: "waits", Answer.UNKNOWN: "unknown"}
-# What the scheduler looks at where nodes are there already.
+# The scheduler's reasons that apply to existing nodes only.
 _OF_NODES = ("taint", "label", "resource", "port", "topology")
 
 
 class Told:
-    """What preflight tells of some pods of one cluster.
+    """Preflight's results for some pods of one cluster.
 
     Args:
         world: The cluster.
-        pods: The pods, each of a name of its own.
+        pods: The pods, each with a unique name.
     """
 
     def __init__(self, world: Json, pods: Iterable[Json]) -> None:
@@ -48,7 +48,7 @@ class Told:
         }
         findings = [each for each in collect_findings(self.case) if _is_of_a_pod(each, self.workloads)]
         stops = Stops(self.case, findings)
-        # What `explain` tells of a pod that is alone: others may take the room that it needs.
+        # Results of `explain` for a pod that is alone: others may take the room that it needs.
         self.verdicts = {name: stops.apply(self.case.verdict(each)) for name, each in self.workloads.items()}
 
     def nodes(self) -> Iterator[tuple[str, Pool, NodeToBe]]:
@@ -64,7 +64,7 @@ class Told:
     def fates(self, name: str) -> dict[str, Fate]:
         """Return what becomes of a pod on each node alone, and where all of them are there.
 
-        The latter is left out where it rests on what autoscalers do, which no scheduler is asked about.
+        The latter is left out if it depends on autoscalers, which the scheduler doesn't know about.
         """
         verdict, wanted = self.verdicts[name], self.demand(name)
         if _is_refused(verdict):
@@ -85,7 +85,7 @@ def _is_of_a_pod(finding: Finding, workloads: Mapping[str, Workload]) -> bool:
 
 
 def _held(verdict: Verdict) -> list[Reason]:
-    """Return what holds a pod back on every node, and what is not known of it."""
+    """Return the certain and the unknown reasons against every node."""
     return [each for each in verdict.reasons if each.kind in ("refused", "gate", "scheduler", "pod", "rule")]
 
 
@@ -103,5 +103,5 @@ def _is_of_autoscaler(verdict: PoolVerdict) -> bool:
 
 
 def agrees(told: Fate, decided: Fate) -> bool:
-    """Whether a pod fares as it is told: one that waits may be refused as well, one that is refused must be."""
+    """Whether the decision matches the result: a pod that waits may be rejected too, a rejected pod must be."""
     return told == decided or told == "unknown" or (told == "waits" and decided == "refused")

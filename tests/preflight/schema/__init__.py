@@ -1,1 +1,1 @@
-"""Schemas of services, their judge, and judges of it."""
+"""Schemas of services, the code that checks against them, and tests of both."""

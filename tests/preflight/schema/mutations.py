@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 Path = tuple[str | int, ...]
-# Beside these a field goes, and another comes.
+# Next to these, one field is removed and another is added.
 _INSTEAD: tuple[Any, ...] = ("Bogus", -7, 10**9, True, [], {}, ["x"], {"x": "y"}, "x" * 300)
 
 

@@ -17,7 +17,7 @@ from gpu_preflight.schema.fields import Fields
         # Below an empty mapping anything may stand.
         ("karpenter", {"podAnnotations": {"tolerations": "none"}}, []),
         ("karpenter", {"controller": {"resources": {"request": {}}}}, []),
-        # Of another chart no value is known.
+        # No value of another chart is known.
         ("somebodys-karpenter", {"settings": {"clusterNam": "demo"}}, []),
     ],
 )

@@ -1,4 +1,4 @@
-"""What eksctl rejects in a ClusterConfig, and the nearest config that it accepts."""
+"""ClusterConfigs that eksctl rejects, and the nearest config that it accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESERVATION = {"capacityReservationTarget": {"capacityReservationID": "cr-012345
 
 
 def found(kind: str, *groups: dict[str, Any], **parts: Any) -> list[Rejection]:
-    """What eksctl rejects in a config with some groups, which have different names where they name none."""
+    """Errors of eksctl about a config with some groups, which get different names if they have none."""
     named = [{"name": f"gpu{number}", **each} for number, each in enumerate(groups)]
     config = {
         "kind": "ClusterConfig",

@@ -1,4 +1,4 @@
-"""Rules in CEL are asked where their library is installed, and the answer says so where it is not."""
+"""Rules in CEL are evaluated if their library is installed, and otherwise the answer names it."""
 
 from __future__ import annotations
 

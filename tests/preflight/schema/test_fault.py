@@ -1,4 +1,4 @@
-"""What is surely a slip, and what a service may have learnt since."""
+"""Certain typos, and values that a newer service may accept."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tools.schemas.source import Source
 
 OTHERS = ("CloudFormation", "Kubernetes", "eksctl", "nodeadm", "values of charts")
 MOST_BYTES = 2 * 1024**2
-# What a pattern must not be slow with: the beginnings of many words and no end.
+# Text that a pattern must match fast: the beginnings of many words and no end.
 TRAPS = tuple(
     (text * 5_000)[:length] + "!\n\n"
     for text in ("a", "0", "1h", "a.b-", "/", "arn:aws:", " ", "a ")
@@ -44,7 +44,7 @@ def test_it_is_small() -> None:
 
 @pytest.fixture(scope="module")
 def read() -> dict[str, Callable[[], Iterable[Source]]]:
-    """What reads the sources."""
+    """Read the sources."""
     return readers()
 
 
@@ -101,7 +101,7 @@ def test_it_holds_no_prose() -> None:
         if "description" in part
     ]
 
-    # Of what has a field of that name, its schema.
+    # The schema of the object that has a field of that name.
     assert [each for each in texts if isinstance(each, str)] == []
 
 

@@ -1,4 +1,4 @@
-"""Each word of a schema, on both sides of it, and what is known at deployment only."""
+"""Each keyword of a schema, on both sides of its limit, and values known only at deployment."""
 
 from __future__ import annotations
 

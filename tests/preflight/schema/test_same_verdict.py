@@ -37,7 +37,7 @@ def objects(name: str) -> list[Any]:
 
 
 def changed(sample: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """A sample, and with one field changed; not what kind it is, without which nobody can judge it."""
+    """A sample, and the sample with one field changed, except its kind, which every check needs."""
     yield (), sample
     named = ({"apiVersion"}, {"kind"}, {"metadata"})
     yield from (each for each in mutants(sample, Random(sample["kind"]), COUNT) if set(each[0][:1]) not in named)
@@ -48,7 +48,7 @@ def faults(content: dict[str, Any]) -> list[str]:
 
 
 def is_stricter(texts: list[str]) -> bool:
-    """Whether all that is said is of enumerations and bounds."""
+    """Whether all findings are about enumerations and bounds."""
     return all("must be one of" in each or "must be at" in each for each in texts)
 
 

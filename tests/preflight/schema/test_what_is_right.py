@@ -1,4 +1,4 @@
-"""Nothing that a service takes is refused: what this repository emits, and what its own rules pass."""
+"""Values that a service accepts aren't rejected: the objects of this repository, and the passing rule fixtures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server reads when it lets a pod in: limit ranges, classes, levels of namespaces."""
+"""Objects that the API server reads at admission: limit ranges, classes, levels of namespaces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def limit_ranges(draw: st.DrawFn) -> Json:
     chosen = draw(st.lists(st.sampled_from(parts if kind == "Container" else ["min", "max"]), min_size=1, unique=True))
     entry = {part: {name: amounts[ordered[parts.index(part)]]} for part in parts if part in chosen}
     if name == GPU and "default" in entry:
-        # Of devices a request is the limit.
+        # A request of devices equals the limit.
         entry |= {part: entry["default"] for part in ("defaultRequest",) if part in entry}
     return {
         "apiVersion": "v1",
@@ -45,7 +45,7 @@ def limit_ranges(draw: st.DrawFn) -> Json:
 
 @st.composite
 def runtime_classes(draw: st.DrawFn) -> Json:
-    """The runtime class that pods name, with what it adds to them."""
+    """The runtime class that pods name, with the fields that it adds to them."""
     scheduling = draw(
         written(
             nodeSelector=seldom(st.sampled_from(({"team": "vision"}, {"nvidia.com/gpu.present": "true"}))),

@@ -77,7 +77,7 @@ def _of_eks(taint: Json) -> Json:
 
 @st.composite
 def self_managed(draw: st.DrawFn) -> Numbered:
-    """An Auto Scaling group of one's own, whose nodes are told at boot what they are."""
+    """A self-managed Auto Scaling group, whose nodes get their labels and taints at boot."""
     kind, (least, most) = draw(types), draw(st.sampled_from(_SIZES))
     labelled = [f"{key}={value}" for key, value in draw(labels()).items()]
     tainted = [f"{each['key']}={each['value']}:{each['effect']}" for each in draw(taints)]

@@ -1,4 +1,4 @@
-"""What people write into pods that the API server takes from nobody."""
+"""Mistakes in pods that the API server always rejects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.preflight.strategies.vocabulary import GPU, Json
 
 _RESOURCES: tuple[Json, ...] = (
-    # Of devices and of huge pages a limit is needed, and it is the request.
+    # Devices and huge pages need a limit, which is also the request.
     {"requests": {GPU: "1"}},
     {"requests": {GPU: "1"}, "limits": {GPU: "2"}},
     {"limits": {GPU: "0.5"}},

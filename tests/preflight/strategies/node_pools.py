@@ -13,7 +13,7 @@ _limits = st.dictionaries(st.sampled_from((GPU, "cpu")), st.sampled_from(("1000"
 
 @st.composite
 def requirements(draw: st.DrawFn) -> list[Json]:
-    """What a NodePool asks of its nodes, instance types first."""
+    """A NodePool's requirements on its nodes, instance types first."""
     names = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=2, unique=True))
     found: list[Json] = [{"key": INSTANCE_TYPE, "operator": "In", "values": names}]
     found += draw(
@@ -74,7 +74,7 @@ def node_pools(draw: st.DrawFn) -> Numbered:
 
 @st.composite
 def node_classes(draw: st.DrawFn) -> Json:
-    """An EC2NodeClass with a disk of its own, or with that of its image."""
+    """An EC2NodeClass with its own disk, or with the disk of its image."""
     alias = draw(st.sampled_from(("al2023@v20260714", "bottlerocket@v1.64.0")))
     spec: Json = {"role": "nodes", "amiSelectorTerms": [{"alias": alias}]}
     if draw(st.booleans()):

@@ -14,7 +14,7 @@ from tests.preflight.strategies.vocabulary import GPU, NAMESPACE, Json, seldom, 
 LABELS = {"app": "pod"}
 _DEVICES = (GPU, "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "vpc.amazonaws.com/efa")
 _AMOUNTS = {
-    # What nodes of four cores have, with and without the DaemonSets, and a little more.
+    # Sizes of nodes with four cores, with and without the DaemonSets, and a little more.
     "cpu": ("100m", "1", "0.5", "3", "3660m", "3661m", "3910m", "3911m", "3920m", "3921m", "4", "16", "96"),
     "memory": ("512Mi", "1e9", "2G", "8Gi", "13Gi", "14500Mi", "60Gi", "1.5Ti"),
     "ephemeral-storage": ("1Gi", "10Gi", "15Gi", "200Gi"),
@@ -120,9 +120,9 @@ def pods(draw: st.DrawFn, *, most: int, one_mistaken_in: int | None = None) -> l
     """Some pods, each of another name.
 
     Args:
-        draw: What draws.
+        draw: Hypothesis' function that draws.
         most: Most pods.
-        one_mistaken_in: Of so many one is a pod that the API server refuses as it is written. Default: of none.
+        one_mistaken_in: One out of so many pods has a mistake that the API server rejects. Default: none has.
     """
     drawn = draw(st.lists(specs(), min_size=1, max_size=most))
     if one_mistaken_in:

@@ -1,4 +1,4 @@
-"""What pods ask of nodes by label, by taint, and by the pods that run there."""
+"""Requirements of pods on nodes, by label, by taint, and by the pods that run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on nodes beside the pods that are asked about, and what makes nodes."""
+"""Software on nodes next to the pods under test, and the autoscalers that create nodes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def exporters(draw: st.DrawFn) -> list[Json]:
 
 @st.composite
 def makers(draw: st.DrawFn) -> list[Json]:
-    """What makes nodes, or some of it."""
+    """The autoscalers that create nodes, or some of them."""
     names = draw(
         st.sampled_from(((), ("cluster-autoscaler",), ("karpenter",), *[("cluster-autoscaler", "karpenter")] * 3))
     )

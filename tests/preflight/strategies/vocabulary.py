@@ -36,7 +36,7 @@ KEYS = (
     "karpenter.sh/capacity-type",
 )
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
-# Of taints, and of the tolerations that may match them.
+# Keys and values of taints, and of the tolerations that may match them.
 TAINTED = (GPU, "team")
 TAINT_VALUES = ("true", "vision", "present", "17")
 NAMESPACE = "work"

@@ -1,4 +1,4 @@
-"""Whole clusters: pools of every kind, what runs on their nodes, and what lets pods in."""
+"""Whole clusters: pools of every kind, the software on their nodes, and the objects that admission reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def worlds(draw: st.DrawFn, *, most: int = 3) -> Json:
     """Resources of a template, and objects, of one cluster.
 
     Args:
-        draw: What draws.
+        draw: Hypothesis' function that draws.
         most: Most pools.
     """
     version = draw(st.sampled_from(("1.36", "1.34")))

@@ -39,7 +39,7 @@ def made(change: Callable[[cdk.Stack], None] = lambda _: None, **changes: Any) -
 
 
 def asked(resources: Resources, group: str = "L4") -> dict[str, Any]:
-    """What the function is asked for a group."""
+    """The properties of the function's request for a group."""
     [found] = [each for id, each in of_type(resources, SIZE).items() if id.startswith(group)]
     return dict(found["Properties"])
 
@@ -74,7 +74,7 @@ def test_one_function_answers_for_all_groups_of_a_stack() -> None:
 
 @jsii.implements(cdk.IAspect)
 class Forced:
-    """What somebody's aspect does to every group."""
+    """Change every group, as an aspect in a user's app can."""
 
     def visit(self, node: IConstruct) -> None:
         """Change a property."""
@@ -161,7 +161,7 @@ def test_what_a_group_refers_to_stands_in_what_is_asked() -> None:
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths of whatever can be changed in a group: literals, and references as wholes."""
+    """Paths of every changeable value in a group: literals, and references as wholes."""
     if isinstance(value, dict) and not (len(value) == 1 and next(iter(value)).startswith(("Ref", "Fn::"))):
         return [each for key, inner in value.items() for each in leaves(inner, (*path, key))]
     if isinstance(value, list):
@@ -184,7 +184,7 @@ def test_each_property_of_a_group_is_asked_about() -> None:
 
 
 def test_it_is_asked_last() -> None:
-    """The size waits for whatever the group waits for, so that nothing happens between answer and group."""
+    """The size has the same dependencies as the group, so that nothing happens between the answer and the group."""
 
     def wait(stack: cdk.Stack) -> None:
         role = iam.CfnRole(stack, "Late", assume_role_policy_document={})

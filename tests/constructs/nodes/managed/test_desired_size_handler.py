@@ -64,7 +64,7 @@ class Aws:
         return str(behind["name"])
 
     def scale(self, behind: str, nodes: int) -> None:
-        """What an autoscaler does."""
+        """Set the size, as an autoscaler does."""
         self.autoscaling.set_desired_capacity(AutoScalingGroupName=behind, DesiredCapacity=nodes)
 
     def status(self, name: str, status: str) -> None:

@@ -1,4 +1,4 @@
-"""A model says where weights lie; what cannot be is refused before anything is made."""
+"""A model states the location of its weights, and impossible values are rejected before any construct is created."""
 
 from __future__ import annotations
 

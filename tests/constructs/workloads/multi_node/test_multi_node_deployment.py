@@ -1,4 +1,4 @@
-"""A group serves together or not at all, on nodes of its own, behind its leader."""
+"""A group serves as a whole or not at all, on its own nodes, behind its leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command is a list of words: what is not is refused with the list that was meant, and tokens are not repeated."""
+"""A command is a list of words: an error about anything else has the correct list, and doesn't repeat tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Init containers say what runs before the container with the GPUs."""
+"""Init containers run before the container with the GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mounts say what a container sees of volumes; what Kubernetes or a container runtime refuses is refused here."""
+"""Mounts put volumes into a container, and reject values that Kubernetes or a container runtime rejects."""
 
 from __future__ import annotations
 

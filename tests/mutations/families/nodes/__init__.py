@@ -1,1 +1,1 @@
-"""Mistakes in what makes nodes."""
+"""Mistakes in the objects that create nodes."""

@@ -1,4 +1,4 @@
-"""Cluster autoscaler: its flags, its service account and what it may do."""
+"""Cluster autoscaler: its flags, its service account and its permissions."""
 
 from __future__ import annotations
 

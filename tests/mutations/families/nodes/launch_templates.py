@@ -1,4 +1,4 @@
-"""Launch templates and what nodes are told at boot."""
+"""Launch templates and the boot configuration of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
 
 
 def data(given: Written) -> list[Any]:
-    """What launch templates say."""
+    """The data of launch templates."""
     return [each for each in (look(one, "LaunchTemplateData") for one in given.resources(TEMPLATE)) if each]
 
 
@@ -29,7 +29,7 @@ def told(given: Written, old: str, new: str) -> bool:
 
 @operator(API)
 def disk_of_20_gib(given: Written) -> bool:
-    """The disk keeps the 20 GiB it had without CUDA images, and images lie on no other."""
+    """The disk keeps the 20 GiB it had without CUDA images, and no other disk holds images."""
     return any(
         replace(each, "BlockDeviceMappings", 0, "Ebs", "VolumeSize", to=20)
         for each in data(given)
@@ -51,7 +51,7 @@ def volume_type_misspelt(given: Written) -> bool:
 
 @operator(MEASURED + "unknown key of a network interface")
 def unknown_key_of_an_interface(given: Written) -> bool:
-    """The network card of an interface stands under the name that Terraform has for it."""
+    """The network card of an interface has the field name that Terraform has for it."""
     return any(
         drop(each, "NetworkInterfaces", 1, "NetworkCardIndex")
         and put(each, "NetworkInterfaces", 1, "NetworkCard", to=1)

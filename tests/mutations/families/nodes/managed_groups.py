@@ -104,7 +104,7 @@ def taint_that_nobody_tolerates(given: Written) -> bool:
 
 @operator(MEASURED + "unknown property of a managed group")
 def labels_misspelt(given: Written) -> bool:
-    """The group's labels stand under NodeLabels, which is eksctl's word."""
+    """The group's labels are under NodeLabels, which is eksctl's word."""
     return any(
         "Labels" in each and put(each, "NodeLabels", to=each["Labels"]) and drop(each, "Labels")
         for each in gpu_groups(given)

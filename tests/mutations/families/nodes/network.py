@@ -77,7 +77,7 @@ def efa_on_a_type_without(given: Written) -> bool:
 
 @operator("https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3533")
 def public_address_with_several_interfaces(given: Written) -> bool:
-    """The first of several interfaces is to have a public address."""
+    """The first of several interfaces requests a public address."""
     several = [each for each in data(given) if len(look(each, "NetworkInterfaces") or []) > 1]
     return any(put(each, "NetworkInterfaces", 0, "AssociatePublicIpAddress", to=True) for each in several)
 
@@ -97,7 +97,7 @@ def efa_plugin_without_toleration(given: Written) -> bool:
 
 @operator("https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3661")
 def placement_group_beside_a_reservation(given: Written) -> bool:
-    """A placement group comes in that the reservation does not lie in."""
+    """A placement group is added that the reservation isn't in."""
     for template in given.templates:
         for each in data(given):
             if "CapacityReservationSpecification" in each:

@@ -1,4 +1,4 @@
-"""EC2NodeClasses, the NodeClasses of EKS Auto Mode, and what installs Karpenter."""
+"""EC2NodeClasses, the NodeClasses of EKS Auto Mode, and the chart that installs Karpenter."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def class_of_another_name(given: Written) -> bool:
 
 @operator("https://github.com/aws/karpenter-provider-aws/issues/6358")
 def disk_of_20_gib(given: Written) -> bool:
-    """The disk keeps 20 GiB, and images lie on no other."""
+    """The disk keeps 20 GiB, and no other disk holds images."""
     way = ("spec", "blockDeviceMappings", 0, "ebs", "volumeSize")
     found = [each for each in classes(given) if given.gpu_workloads]
     return any(drop(each, "spec", "instanceStorePolicy") | replace(each, *way, to="20Gi") for each in found)
@@ -133,7 +133,7 @@ def no_pass_role(given: Written) -> bool:
 
 @operator(MEASURED + "Karpenter passes another role than its class names")
 def passes_another_role(given: Written) -> bool:
-    """Karpenter may pass another role than that of its nodes."""
+    """Karpenter has permission to pass a role that isn't the role of its nodes."""
     for role in given.resources("AWS::IAM::Role"):
         for policy in role.get("Policies", []):
             for each in look(policy, "PolicyDocument", "Statement") or []:
@@ -150,7 +150,7 @@ def policy_older_than_the_chart(given: Written) -> bool:
 
 @operator("https://github.com/eksctl-io/eksctl/issues/7697")
 def renamed_value_of_the_chart(given: Written) -> bool:
-    """The queue stands under the name that the chart had for it once."""
+    """The queue has the key that an earlier version of the chart had for it."""
     return values(given, "karpenter", "settings", to={"clusterName": "demo", "aws": {"interruptionQueueName": "demo"}})
 
 

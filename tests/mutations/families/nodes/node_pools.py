@@ -27,7 +27,7 @@ def require(pool: Any, key: str, *values: str, operator: str = "In") -> bool:
 
 @operator("https://github.com/awslabs/cdk-eks-blueprints/issues/1148")
 def consolidation_policy_of_v1beta1(given: Written) -> bool:
-    """The consolidation policy is that of v1beta1, WhenUnderutilized."""
+    """The consolidation policy is WhenUnderutilized, from v1beta1."""
     return any(put(each, "spec", "disruption", "consolidationPolicy", to="WhenUnderutilized") for each in pools(given))
 
 
@@ -46,7 +46,7 @@ def class_by_version(given: Written) -> bool:
 
 @operator(MEASURED + "expireAfter where v1beta1 had it")
 def expiry_under_disruption(given: Written) -> bool:
-    """The expiry stands under disruption, where v1beta1 had it."""
+    """The expiry is under disruption, where v1beta1 had it."""
     return any(put(each, "spec", "disruption", "expireAfter", to="720h") for each in pools(given))
 
 
@@ -90,7 +90,7 @@ def pool_of_v1beta1(given: Written) -> bool:
     return any(put(each, "apiVersion", to="karpenter.sh/v1beta1") for each in pools(given))
 
 
-@operator(MEASURED + "a startup taint that nobody removes")
+@operator(MEASURED + "a startup taint that no component removes")
 def startup_taint_that_stays(given: Written) -> bool:
     """A startup taint is there that nothing removes."""
     taint = {"key": "example.com/starting", "effect": "NoSchedule"}
@@ -153,7 +153,7 @@ def budget_of_more_than_all(given: Written) -> bool:
 
 @operator(DOCS)
 def taints_outside_of_the_template(given: Written) -> bool:
-    """The taints stand beside the template instead of in it."""
+    """The taints are next to the template instead of in it."""
     return any(
         put(each, "spec", "taints", to=look(each, *TEMPLATE, "taints")) and drop(each, *TEMPLATE, "taints")
         for each in pools(given)

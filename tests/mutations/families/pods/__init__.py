@@ -1,1 +1,1 @@
-"""Mistakes in what runs on nodes."""
+"""Mistakes in workloads that run on nodes."""

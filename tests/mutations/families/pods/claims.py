@@ -51,7 +51,7 @@ def no_driver(given: Written) -> bool:
 
 @operator("https://github.com/aws/karpenter-provider-aws/issues/9519")
 def driver_without_gpus(given: Written) -> bool:
-    """The DRA driver leaves GPUs to somebody else, as its chart's default is."""
+    """The DRA driver doesn't manage GPUs, which is its chart's default."""
     return bool(given.objects("ResourceClaimTemplate")) and values(
         given, "dra-driver-nvidia-gpu", "gpuResourcesEnabledOverride", to=False
     )

@@ -153,7 +153,7 @@ def switch_of_the_operator_misspelt(given: Written) -> bool:
     return values(given, "gpu-operator", "driver", to={"enable": False})
 
 
-@operator(MEASURED + "DCGM host engines of the node monitoring agent and of ours")
+@operator(MEASURED + "DCGM host engines of the node monitoring agent and of this library")
 def two_host_engines(given: Written) -> bool:
     """The GPU Operator runs DCGM's host engine where the node monitoring agent runs its own."""
     if not charts(given, "gpu-operator"):

@@ -1,4 +1,4 @@
-"""What a namespace allows: quotas, limits, priorities, accounts, runtimes."""
+"""Limits of a namespace: quotas, limits, priorities, accounts, runtimes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def privileged_pod_in_a_restricted_namespace(given: Written) -> bool:
 
 @operator(
     "https://github.com/NVIDIA/gpu-operator/issues/163",
-    unseen="what the files of a mounted Secret hold, nobody writes down",
+    unseen="no manifest states the contents of the files in a mounted Secret",
 )
 def secret_of_another_content(given: Written) -> bool:
     """The pull secret is there, and holds the key of another registry."""

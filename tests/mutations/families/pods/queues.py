@@ -140,7 +140,7 @@ def job_waits_for_nobody(given: Written) -> bool:
 
 @operator(KUEUE)
 def label_on_the_pods(given: Written) -> bool:
-    """The queue's name stands on the pods of the job instead of on the job, so that nobody resumes it."""
+    """The queue's name is on the pods of the job instead of on the job, so that the job is never resumed."""
     for each in queued(given):
         if each["kind"] == "Job" and charts(given, "kueue") and containers(each):
             name = each["metadata"]["labels"].pop(QUEUE_NAME)

@@ -31,7 +31,7 @@ def prometheus(given: Written) -> list[Any]:
 
 @operator(MEASURED + "scale to zero by the queue of the model server itself")
 def zero_by_its_own_queue(given: Written) -> bool:
-    """The server is scaled to zero by the length of its own queue."""
+    """The server is scaled to zero by the length of the queue inside the server."""
     for each in prometheus(given):
         put(each, "metadata", "query", to='sum(vllm:num_requests_waiting{namespace="inference"})')
     return any(put(each, "spec", "minReplicaCount", to=0) for each in scaled(given) if prometheus(given))
@@ -53,7 +53,7 @@ def keda_beyond_the_pools(given: Written) -> bool:
 
 @operator(MEASURED + "a metric of the resource nvidia.com/gpu")
 def hpa_by_the_gpu_as_a_resource(given: Written) -> bool:
-    """The HorizontalPodAutoscaler goes by the resource nvidia.com/gpu, of which there are no measurements."""
+    """The HorizontalPodAutoscaler scales on the resource nvidia.com/gpu, which has no measurements."""
     target = {"type": "Utilization", "averageUtilization": 70}
     metric = {"type": "Resource", "resource": {"name": "nvidia.com/gpu", "target": target}}
     return any(put(each, "spec", "metrics", to=[metric]) for each in hpas(given))
@@ -61,7 +61,7 @@ def hpa_by_the_gpu_as_a_resource(given: Written) -> bool:
 
 @operator(HPA)
 def hpa_by_the_cpu_without_a_request(given: Written) -> bool:
-    """The HorizontalPodAutoscaler goes by a share of the CPU that the pods do not ask for."""
+    """The HorizontalPodAutoscaler scales on a share of the CPU that the pods don't request."""
     target = {"type": "Utilization", "averageUtilization": 70}
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
     if not hpas(given):

@@ -32,7 +32,7 @@ def claimed(each: Any) -> list[str]:
 
 @operator(MEASURED + "a claim of storage that is not there")
 def claim_that_is_not_there(given: Written) -> bool:
-    """The pod uses a claim that nobody makes."""
+    """The pod uses a claim that doesn't exist."""
     lost = claims(given)[:1]
     given.documents = [each for each in given.documents if each not in lost]
     return bool(lost)
@@ -75,7 +75,7 @@ def disk_for_many_replicas(given: Written) -> bool:
 
 @operator("https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/1028")
 def disk_that_many_write(given: Written) -> bool:
-    """An EBS disk is to be written by many nodes."""
+    """An EBS disk has an access mode for writing from many nodes."""
     disks = {
         each["metadata"]["name"] for each in given.objects("StorageClass") if "ebs" in str(each.get("provisioner"))
     }

@@ -1,4 +1,4 @@
-"""Pods that want GPUs, and what makes them."""
+"""Pods that want GPUs, and the workloads that create them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def taint_that_evicts(given: Written) -> bool:
 
 @operator(DOCS)
 def effect_of_a_toleration_misspelt(given: Written) -> bool:
-    """The effect of the toleration is spelt as EKS spells that of a group."""
+    """The effect of the toleration has the spelling that EKS has for the taint of a group."""
     return any(put(pod(each), "spec", "tolerations", 0, "effect", to="NO_SCHEDULE") for each in given.gpu_workloads)
 
 
@@ -140,7 +140,7 @@ def daemon_set_takes_the_gpus(given: Written) -> bool:
 
 
 def _runs(given: Written, workload: Any, replicas: int) -> bool:
-    """Write how many pods a workload has, and what else says it: a scaler would make fewer of them at once."""
+    """Write the replicas of a workload, and other fields that state them: a scaler would reduce them at once."""
     for each in given.objects("ScaledObject"):
         if look(each, "spec", "scaleTargetRef", "name") == workload["metadata"]["name"]:
             each["spec"] |= {"minReplicaCount": replicas, "maxReplicaCount": replicas}
@@ -243,7 +243,7 @@ def image_of_a_cuda_that_does_not_know_the_gpu(given: Written) -> bool:
 
 @operator(
     "https://github.com/vllm-project/vllm/blob/main/docs/deployment/k8s.md",
-    unseen="what an image holds, and whether its name exists, only its registry knows",
+    unseen="only an image's registry knows its contents, and whether its name exists",
 )
 def image_that_is_not_in_the_registry(given: Written) -> bool:
     """The tag of the image is misspelt, and the registry has none of that name."""
@@ -252,7 +252,7 @@ def image_that_is_not_in_the_registry(given: Written) -> bool:
 
 @operator(
     "https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
-    unseen="which names of secrets and variables a program reads stands in its image",
+    unseen="the names of secrets and variables that a program reads are in its image",
 )
 def variable_of_the_program_misspelt(given: Written) -> bool:
     """An environment variable of the program is misspelt."""

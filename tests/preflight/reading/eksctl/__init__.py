@@ -1,1 +1,1 @@
-"""What eksctl makes of a ClusterConfig."""
+"""The resources that eksctl creates from a ClusterConfig."""

@@ -1,4 +1,4 @@
-"""A ClusterConfig, and what is read of it."""
+"""A ClusterConfig, and the cluster read from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METADATA = {"name": "demo", "region": "us-east-1", "version": "1.36"}
 
 
 def given(folder: Path, *objects: Any, **parts: Any) -> Input:
-    """What is read of a config with some parts, and of objects beside it."""
+    """The cluster read from a config with some parts, and from objects next to it."""
     config = {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "metadata": METADATA, **parts}
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all([config, *objects]))
     return read_input([str(folder / "cluster.yaml")])

@@ -1,4 +1,4 @@
-"""What eksctl makes of a ClusterConfig, and of what it installs more than it writes."""
+"""The resources that eksctl creates from a ClusterConfig, and those that it installs in addition."""
 
 from __future__ import annotations
 

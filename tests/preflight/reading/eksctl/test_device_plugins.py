@@ -1,4 +1,4 @@
-"""Device plugins that eksctl applies itself, and what they make of an answer."""
+"""Device plugins that eksctl applies itself, and their effect on an answer."""
 
 from __future__ import annotations
 

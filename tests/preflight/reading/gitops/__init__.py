@@ -1,1 +1,1 @@
-"""What Argo CD and Flux bring into a cluster."""
+"""The objects that Argo CD and Flux install into a cluster."""

@@ -1,4 +1,4 @@
-"""Files of a repository, and what is read of them."""
+"""Files of a repository, and the cluster read from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_preflight.reading.inputs import Input, read_input
 from gpu_preflight.reading.objects import Object
 
 FLUX = "kustomize.toolkit.fluxcd.io/v1"
-# A chart of a pod that says what its values are.
+# A chart of a pod that repeats the chart's values.
 CHART: dict[str, Any] = {
     "charts__app__Chart": [{"apiVersion": "v2", "name": "app", "version": "1.0.0"}],
     "charts__app__values": [{"gpus": 1, "pool": "none", "more": "none"}],
@@ -23,7 +23,7 @@ CHART: dict[str, Any] = {
 
 
 def given(folder: Path, **files: Any) -> Input:
-    """What is read of a folder; ``__`` in a name is a slash, and a file without a suffix is YAML."""
+    """The cluster read from a folder; ``__`` in a name is a slash, and a file without a suffix is YAML."""
     for name, content in files.items():
         file = folder / f"{name.replace('__', '/')}.yaml"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -64,5 +64,5 @@ def only(found: Input, kind: str = "Deployment") -> Object:
 
 
 def told(found: Input) -> list[str]:
-    """What is told to be unread."""
+    """The sources that the report lists as unread."""
     return [each.reason for each in found.problems]

@@ -1,4 +1,4 @@
-"""Answers that rest on what GitOps changes."""
+"""Answers that depend on changes by GitOps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders that Applications of Argo CD bring, with what they change."""
+"""Folders that Applications of Argo CD install, with the changes that they make."""
 
 from __future__ import annotations
 

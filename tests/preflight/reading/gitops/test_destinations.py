@@ -16,7 +16,7 @@ CREATES = ["CreateNamespace=true"]
 
 
 def of_chart(**spec: Any) -> dict[str, Any]:
-    """An Application of a chart that nobody knows."""
+    """An Application of an unknown chart."""
     return application({"chart": "app", "targetRevision": "1.0.0"}, **spec)
 
 

@@ -1,4 +1,4 @@
-"""Folders that Kustomizations of Flux bring, with what they change."""
+"""Folders that Kustomizations of Flux install, with the changes that they make."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pods of which the real scheduler decided, one a file: answered wrongly once, or beside one that was.
 
-A file says what stands in the cluster, the pod, how much room nodes have of what preflight leaves open (see
-`tests.e2e.questions`), and what became of the pod: on a node alone, and anywhere. `make e2e` asks the scheduler again.
+A file has the objects of the cluster, the pod, the room on nodes where preflight leaves it open (see
+`tests.e2e.questions`), and the pod's result: on a node alone, and anywhere. `make e2e` asks the scheduler again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CASES = sorted(each.stem for each in _FOLDER.glob("*.yaml"))
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A pod, its cluster, and what became of it.
+    """A pod, its cluster, and the scheduler's decision.
 
     Attributes:
         world: The cluster.
         pod: The pod.
-        room: How much nodes have of what preflight leaves open, in percent.
-        decided: What became of the pod, by place.
+        room: The share of the open part of a node's resources that is free, in percent.
+        decided: The scheduler's decision about the pod, by place.
     """
 
     world: Json
@@ -44,5 +44,5 @@ class Decided:
 
     @staticmethod
     def first_line(name: str) -> str:
-        """Return the line that says what a case is about."""
+        """Return the line that states the subject of a case."""
         return (_FOLDER / f"{name}.yaml").read_text().partition("\n")[0]
