@@ -6,6 +6,8 @@ STACK ?= GpuClusterStack
 BASE ?= HEAD
 ARGS ?=
 RULE ?=
+# Tests that generate their inputs, a few in `make test`.
+LONG = tests/preflight/properties tests/preflight/scheduling/test_properties.py tests/preflight/hostile/test_fuzz.py tests/preflight/reading/test_notation.py tests/fuzz
 BUILT ?=
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
@@ -78,8 +80,8 @@ bench: $(VENV)/.synth ## Time synth against a hand-written app and with prefligh
 speed: $(VENV)/.synth ## Compare the CPU time of check and explain with that of an earlier commit; three minutes
 	PYTHONPATH=. python benchmarks/commands.py
 
-long: $(VENV)/.dev ## Run every generated input: blanked values, neutral changes, fields, and 300 random apps; about an hour
-	GPU_CONSTRUCTS_LONG=1 pytest -n auto tests/preflight/properties $(ARGS)
+long: $(VENV)/.dev ## Run every generated input: blanked values, neutral changes, fields, fuzzing, and 300 random apps; about two hours
+	GPU_CONSTRUCTS_LONG=1 pytest -n auto $(LONG) $(ARGS)
 	GPU_CONSTRUCTS_RANDOM_APPS=300 pytest -n auto tests/random_apps $(ARGS)
 
 corpus: $(VENV)/.dev ## Fetch real files of other people, each at its commit, and see whether what preflight says of them is true

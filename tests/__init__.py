@@ -1,1 +1,6 @@
 """Tests, in the same folders as the code under test."""
+
+import sys
+
+# jsonschema imports its grammar of IRIs in each process, which takes two seconds. No test checks that format.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from tests.distribution import Scheduling, longest_first
+from tests.distribution import Scheduling, longest_first, send_results_only
 from tests.once import Once
 
 # Tests read files of upstream with `yaml.safe_load`, which takes ten times as long without libyaml. The library has a
@@ -49,11 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--other-cdk", action="store_true", help="compare templates by types and logical ids only")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Leave the collected tests, which last, out of garbage collection, and collect less often: a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    send_results_only(session.config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,6 +6,8 @@ through `once`, each test goes to the next free process.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
@@ -40,3 +42,26 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid if _file(nodeid) in APART else _file(nodeid)
+
+
+def send_results_only(config: pytest.Config) -> None:
+    """Let a process of pytest-xdist report each test once, and not also that it starts, is set up and torn down.
+
+    A message takes half a millisecond in each of two processes. ``--durations`` and ``--verbose`` need them all.
+    """
+    if config.option.durations or config.option.verbose > 0:
+        return
+    for plugin in config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            plugin.sendevent = _results_only(plugin.sendevent)  # type: ignore[attr-defined]
+
+
+def _results_only(send: Any) -> Any:
+    def filtered(name: str, **more: Any) -> None:
+        data = more.get("data")
+        if name == "testreport" and data["when"] != "call" and data["outcome"] == "passed":
+            return
+        if name != "logstart":
+            send(name, **more)
+
+    return filtered

@@ -37,6 +37,7 @@ from gpu_constructs.workloads import MultiNodeDeployment
 from tests.clusters import imported_cluster, imported_vpc
 from tests.conftest import FLAGS
 from tests.fuzz.hostile import HOSTILE, made_or_refused
+from tests.long import count
 from tests.schemas import validate
 from tests.templates import manifests_of, resources_of
 
@@ -106,7 +107,7 @@ def world(construct: Callable[..., Any]) -> tuple[cdk.Stack, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("construct", GOOD, ids=lambda each: each.__name__)
-@settings(max_examples=12)
+@settings(max_examples=count(6, 200))
 @given(data=st.data())
 def test_a_construct_is_made_whole_or_refused_in_words(construct: Callable[..., Any], data: st.DataObject) -> None:
     wrong = data.draw(st.lists(st.sampled_from(arguments(construct)), min_size=1, max_size=2, unique=True))
@@ -121,7 +122,7 @@ def test_a_construct_is_made_whole_or_refused_in_words(construct: Callable[..., 
             validate(each, "1.36")
 
 
-@settings(max_examples=25)
+@settings(max_examples=count(12, 200))
 @given(data=st.data())
 def test_a_cluster_is_made_whole_or_refused_in_words(data: st.DataObject) -> None:
     wrong = data.draw(st.lists(st.sampled_from(arguments(GpuCluster)), min_size=1, max_size=2, unique=True))
@@ -132,7 +133,7 @@ def test_a_cluster_is_made_whole_or_refused_in_words(data: st.DataObject) -> Non
         assert resources_of(stack)
 
 
-@settings(max_examples=25)
+@settings(max_examples=count(12, 200))
 @given(data=st.data())
 def test_endpoints_are_made_whole_or_refused_in_words(data: st.DataObject) -> None:
     says = {

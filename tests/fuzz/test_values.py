@@ -69,6 +69,7 @@ from gpu_constructs.workloads import (
     VolumeClaimMount,
 )
 from tests.fuzz.hostile import HOSTILE, made_or_refused
+from tests.long import count
 from tests.test_named_arguments import FOLDERS
 
 # The only call on a bucket before it is granted.
@@ -170,7 +171,7 @@ def test_every_public_value_is_tried() -> None:
 
 
 @pytest.mark.parametrize("cls", GOOD, ids=lambda each: each.__name__)
-@settings(max_examples=40)
+@settings(max_examples=count(20, 2000))
 @given(data=st.data())
 def test_a_value_is_made_or_refused_in_words(cls: type[Any], data: st.DataObject) -> None:
     assert cls(**GOOD[cls])

@@ -78,8 +78,13 @@ def changed(operator: Operator, file: Path) -> Written | None:
     return given if operator.change(given) else None
 
 
-def places(operator: Operator) -> Iterator[tuple[Path, Written]]:
-    """Yield the first inputs that have a place for a mistake, and them with it."""
+@cache
+def places(operator: Operator) -> tuple[tuple[Path, Written], ...]:
+    """Return the first inputs that have a place for a mistake, and their documents with it."""
+    return tuple(_places(operator))
+
+
+def _places(operator: Operator) -> Iterator[tuple[Path, Written]]:
     left = INPUTS_EACH
     for file in inputs():
         if left and (given := changed(operator, file)) is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -90,11 +90,14 @@ _DRAWN = 20
 
 
 @cache
-def realistic() -> list[list[Any]]:
-    """Every fixture of a rule, and some drawn clusters, as lists of documents."""
+def realistic() -> list[Callable[[], list[Any]]]:
+    """Functions that return documents: one for each fixture of a rule, and for some drawn clusters."""
     files = sorted(FIXTURES.glob("GPU*/*.yaml"))
-    found = [[each.content for each in parse(str(file), file.read_text())] for file in files]
-    return [*found, *_drawn()]
+    return [*(partial(_documents, file) for file in files), *(partial(list, each) for each in _drawn())]
+
+
+def _documents(file: Path) -> list[Any]:
+    return [each.content for each in parse(str(file), file.read_text())]
 
 
 def _drawn() -> list[list[Any]]:

@@ -20,13 +20,13 @@ import pytest
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import read_input
+from tests.long import LONG
 from tests.preflight.properties import neutral
 from tests.preflight.properties.neutral import CHANGES, Change, Files, separate
 from tests.preflight.properties.samples import Sample, fixtures
 
-LONG = bool(os.environ.get("GPU_CONSTRUCTS_LONG"))
 SEED = int(os.environ.get("GPU_CONSTRUCTS_SEED", "27"))
-_SAMPLES = 220
+_SAMPLES = 110
 _FIXTURES = fixtures()
 
 # Samples, by the beginning of their names, for which a change isn't neutral.

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.notation import written
+from tests.long import count
 from tests.preflight.reading.programs import needs
 
 HEAD = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\nspec:\n"
@@ -116,7 +117,7 @@ def of_kubectl(folder: Path, text: str) -> Any:
     return by_json([content])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count(20, 500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(DOCUMENTS)
 def test_kubectl_reads_the_same(tmp_path: Path, text: str) -> None:
     assert ours(text) == of_kubectl(tmp_path, text)
