@@ -50,9 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Leave the collected tests, which last, out of garbage collection, and collect less often: a tenth of the time."""
-    gc.collect()
+    """Leave the collected tests, which last, out of garbage collection, and collect less often."""
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
     send_results_only(session.config)
 
@@ -67,6 +67,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "tried" in getattr(each, "fixturenames", ()):
             each.add_marker("linted")
     longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start a process more than there are cores: a tenth of the time, a test waits for a program or a limit of time."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
