@@ -46,7 +46,7 @@ def test_nothing_is_found_that_is_not_found_without(kind: str, system: str, tmp_
 
 
 @pytest.mark.parametrize(("kind", "system"), COMBINATIONS)
-def test_what_the_node_is_told_is_read(kind: str, system: str, tmp_path: Path) -> None:
+def test_the_configuration_of_the_node_is_read(kind: str, system: str, tmp_path: Path) -> None:
     report = judged(tmp_path, kind, system, everything(system))
 
     [pool] = [pool for case in report.cases for pool in case.cluster.pools]

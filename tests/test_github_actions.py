@@ -269,7 +269,7 @@ def test_what_is_stale_is_listed_weekly_and_never_in_the_gate() -> None:
     assert "stale" not in (ROOT / ".ci" / "run").read_text()
 
 
-def test_no_expression_stands_in_a_script() -> None:
+def test_no_expression_is_in_a_script() -> None:
     """The shell would run the title or branch of a pull request."""
     assert not [step for _, _, job in jobs() for step in steps(job) if "${{" in str(step.get("run"))]
 

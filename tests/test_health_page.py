@@ -55,7 +55,7 @@ def test_its_nodes_have_the_tag(resources: dict[str, Any]) -> None:
     assert manifest(resources, "EC2NodeClass")["spec"]["tags"]["team"] == "research"
 
 
-def test_the_reservation_is_watched_and_somebody_told(resources: dict[str, Any]) -> None:
+def test_the_reservation_is_watched_with_a_notification(resources: dict[str, Any]) -> None:
     [topic] = of_type(resources, "AWS::SNS::Topic")
     alarm = only(resources, "AWS::CloudWatch::Alarm")
 

@@ -126,7 +126,7 @@ def test_a_file_elsewhere_is_named_by_its_whole_path(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"{tmp_path / 'disks.py'}:2: gpu-constructs: disk: size_gib")
 
 
-def test_after_the_report_of_cdk_nothing_is_said(tmp_path: Path) -> None:
+def test_after_the_report_of_cdk_nothing_is_printed(tmp_path: Path) -> None:
     program = STACK + (
         "from aws_cdk import aws_eks as eks\n"
         "eks.CfnNodegroup(stack, 'Group', cluster_name='a', node_role='arn:aws:iam::111122223333:role/a',\n"

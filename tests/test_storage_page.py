@@ -65,7 +65,7 @@ def test_fresh_nodes_wait_for_every_driver_that_comes_with_them(template: Templa
     assert {"aws-ebs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"} <= addons
 
 
-def test_the_file_system_lies_where_its_pool_does(template: Template) -> None:
+def test_the_file_system_is_in_the_zone_of_its_pool(template: Template) -> None:
     resources = template["Resources"]
 
     [data] = of_type(resources, "AWS::FSx::FileSystem").values()

@@ -40,7 +40,7 @@ def test_preflight_says_what_becomes_of_pods(rig: Rig) -> None:
     assert sum(count for (said, _), count in told.items() if said == "unknown") <= 0.05 * told.total()
 
 
-def test_a_judge_that_is_wrong_is_found_out(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_judge_is_found(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A preflight that sees no taints fails soon, and on little."""
     monkeypatch.setattr(fitting, "untolerated", lambda *_: [])
     judges = Judges(rig, shrink_seconds=60)

@@ -212,7 +212,7 @@ def test_no_pod_of_a_team_evicts_those_of_the_system(cluster: ControlPlane, name
     assert "priorityClassName must not begin with 'system-'" in refused(cluster.client, critical)
 
 
-def test_the_system_and_priorities_of_yours_go_on(cluster: ControlPlane) -> None:
+def test_the_system_and_custom_priorities_keep_running(cluster: ControlPlane) -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     cluster.client.apply(high)
     elsewhere, own = pod(namespace="default"), pod()
@@ -327,7 +327,7 @@ def refused(client: Client, manifest: Object) -> str:
     return ""
 
 
-def test_the_job_of_the_page_is_let_in_until_the_quota_is_full(
+def test_the_job_of_the_page_is_admitted_until_the_quota_is_full(
     cluster: ControlPlane, as_principal: Any, resources: dict[str, dict[str, Any]]
 ) -> None:
     [job] = [

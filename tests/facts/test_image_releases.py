@@ -112,7 +112,7 @@ def test_a_fault_is_in_releases_from_the_first_to_the_last(release: str, version
     assert sum(each.affects(release, version) for each in FAULTS) == faults
 
 
-def test_a_fault_ends_before_the_release_that_mended_it() -> None:
+def test_a_fault_ends_before_the_release_that_fixed_it() -> None:
     assert all(each.first <= each.last < str(release_date(each.mended)) for each in FAULTS)
 
 

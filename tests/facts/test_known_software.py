@@ -315,7 +315,7 @@ def test_a_version_beyond_a_row_is_as_the_next_lower(version: str, like: str, ex
     assert (f"/{like}/" in found.source, found.exact) == (True, exact)
 
 
-def test_storage_drivers_tolerate_everything_unless_told_otherwise() -> None:
+def test_storage_drivers_tolerate_everything_by_default() -> None:
     ebs = only("aws-ebs-csi-driver", {"node": {"tolerations": [TEAM]}})
     assert (ebs.tolerations, ebs.requests) == (({"operator": "Exists"},), {"cpu": "30m", "memory": "104Mi"})
 

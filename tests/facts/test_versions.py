@@ -52,7 +52,7 @@ def test_what_is_known_is_taken(version: str) -> None:
         (136, TypeError, "136; write '1.36'"),
     ],
 )
-def test_what_is_not_supported_is_told_why(version: object, error: type[Exception], message: str) -> None:
+def test_an_unsupported_version_gets_the_reason(version: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(f'{RULE} {message}')}$"):
         kubernetes_minor(version, who="context")
 

@@ -219,7 +219,7 @@ def test_a_group_of_eksctl_is_changed_in_its_own_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("zone", "expected"), [("us-east-1a", "g6.2xlarge"), ("ap-east-1a", "g5.2xlarge")])
-def test_no_type_is_told_that_the_region_was_not_seen_to_offer(tmp_path: Path, zone: str, expected: str) -> None:
+def test_no_type_is_suggested_that_the_region_was_not_seen_to_offer(tmp_path: Path, zone: str, expected: str) -> None:
     documents = list(yaml.load_all((FIXTURES / "GPU120" / "fails_more_memory_than_the_node.yaml").read_text(), Loader))
     subnet = {"VpcId": "vpc-0123456789abcdef0", "CidrBlock": "10.0.0.0/24", "AvailabilityZone": zone}
     resources = documents[0]["Resources"]

@@ -229,7 +229,7 @@ def test_half_of_it_would_not_do(tmp_path: Path) -> None:
         assert explained(str(file_of(tmp_path / "half", changed)))["answer"] == "no", each
 
 
-def test_nothing_would_do_where_three_things_are_wrong_that_no_two_changes_mend(tmp_path: Path) -> None:
+def test_no_fix_exists_for_three_faults_that_no_two_changes_fix(tmp_path: Path) -> None:
     unheard = {"example.com/fpga": 1}
     file = file_of(tmp_path, [gpu_nodes(1, Taints=[TAINT]), chat(3, unheard), quota(1), *SOFTWARE])
 
@@ -238,7 +238,7 @@ def test_nothing_would_do_where_three_things_are_wrong_that_no_two_changes_mend(
     assert (workload["answer"], workload["wouldDo"]) == ("no", [])
 
 
-def test_nothing_is_told_that_stops_what_runs(tmp_path: Path) -> None:
+def test_no_suggested_fix_stops_running_pods(tmp_path: Path) -> None:
     beside = chat(1, nodeSelector={"node.kubernetes.io/instance-type": "g6.xlarge"})
     beside["metadata"] = {"name": "other", "namespace": "ml"}
     documents = [gpu_nodes(), chat(1, LARGE), *SOFTWARE]

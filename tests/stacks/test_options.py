@@ -215,7 +215,7 @@ def test_a_switch_is_typed_or_written(typed: object) -> None:
     assert options_from_context({"smoke_test": typed}).smoke_test is True
 
 
-def test_options_given_in_python_are_judged_too() -> None:
+def test_options_given_in_python_are_checked_too() -> None:
     says: dict[str, Any] = {"smoke_test": "maybe"}
 
     with pytest.raises(TypeError, match="smoke_test must be true or false, got 'maybe'"):

@@ -40,7 +40,7 @@ def auto_mode_pool(stack: cdk.Stack, cluster: eks.ICluster, shape: NodeShape, **
         (["sg-0123456789abcdef1"], "sg-0123456789abcdef1"),
     ],
 )
-def test_groups_stand_beside_those_of_the_pool(
+def test_groups_are_added_to_the_groups_of_the_pool(
     stack: cdk.Stack, cluster: eks.ICluster, make: Any, kind: str, said: list[str] | None, kept: str
 ) -> None:
     make(stack, cluster, shape(security_group_ids=(EXTRA,)), security_group_ids=said)

@@ -233,7 +233,7 @@ def test_shares_are_counted_by_an_overlay_and_limited_by_their_own_name(
     assert gates(resources) == {"nodeOverlay": True}
 
 
-def test_limits_beside_gpus(karpenter: Karpenter, cluster: eks.ICluster) -> None:
+def test_limits_in_addition_to_gpus(karpenter: Karpenter, cluster: eks.ICluster) -> None:
     resources = pool(karpenter, cluster, size=UpTo(gpus=8, vcpus=32, memory_gib=128))
 
     limits = manifest(resources, "NodePool")["spec"]["limits"]
@@ -352,7 +352,7 @@ def test_refuses_reboots_that_would_not_happen(
         Karpenter(stack, "Karpenter", cluster=cluster, **{"reboot_for_repair": True} | says)
 
 
-def test_gates_of_somebody_elses_controller_are_said(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_gates_of_another_controller_are_reported(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     role = iam.Role.from_role_name(stack, "Nodes", "karpenter-nodes")
     KarpenterNodePool(stack, "Pool", cluster=cluster, name="l4", shape=L4, size=Static(nodes=1), node_role=role)
 

@@ -270,11 +270,11 @@ TRAINING, INFERENCE = (NodeShape(instance_types=("g6.xlarge",), purpose=each) fo
         ({"size": Static(nodes=2), "disruption": Disruption.inference()}, Disruption.inference()),
     ],
 )
-def test_nodes_go_as_told_or_as_suits_what_runs_on_them(says: dict[str, Any], profile: Disruption) -> None:
+def test_nodes_are_removed_as_configured_or_as_their_pods_allow(says: dict[str, Any], profile: Disruption) -> None:
     assert spec(**says).disruption == profile
 
 
-def test_a_pool_keeps_what_it_was_told() -> None:
+def test_a_pool_keeps_its_arguments() -> None:
     made = spec(capacity=[Spot(), OnDemand()])
 
     assert (made.name, made.shape, made.size) == ("l4", L4, UpTo(gpus=8))

@@ -317,7 +317,7 @@ def test_karpenter_made_afterwards_is_told_what_becomes_of_the_pools(stack: cdk.
     )
 
 
-def test_two_autoscalers_that_somebody_made_are_theirs(stack: cdk.Stack, gpu: GpuCluster) -> None:
+def test_two_autoscalers_made_explicitly_are_accepted(stack: cdk.Stack, gpu: GpuCluster) -> None:
     ClusterAutoscaler(stack, "ClusterAutoscaler", cluster=gpu)
     karpenter = Karpenter(stack, "Karpenter", cluster=gpu)
 
@@ -325,7 +325,7 @@ def test_two_autoscalers_that_somebody_made_are_theirs(stack: cdk.Stack, gpu: Gp
     assert gpu.autoscaler is karpenter
 
 
-def test_gpus_are_told_of_by_one(stack: cdk.Stack, gpu: GpuCluster) -> None:
+def test_one_component_advertises_gpus(stack: cdk.Stack, gpu: GpuCluster) -> None:
     GpuOperator(stack, "Operator", cluster=gpu)
 
     with pytest.raises(ValueError, match="Test/Gpu: shape must have device_manager='gpu-operator' of the cluster, got"):

@@ -48,7 +48,7 @@ def test_two_that_nothing_else_lives_in(region: str) -> None:
 
 @pytest.mark.parametrize("nat_gateways", [0, 1])
 @pytest.mark.parametrize("zones", [None, [f"us-east-1{letter}" for letter in "abcdef"]])
-def test_their_addresses_are_nobody_elses(zones: list[str] | None, nat_gateways: int) -> None:
+def test_their_addresses_overlap_no_others(zones: list[str] | None, nat_gateways: int) -> None:
     stack = stack_in("us-east-1")
     GpuCluster(stack, "Gpu", vpc=gpu_vpc(stack, "Net", availability_zones=zones, nat_gateways=nat_gateways))
 
@@ -73,7 +73,7 @@ def test_with_ipv6_they_have_both_kinds_of_addresses() -> None:
 
 
 @pytest.mark.parametrize("region", [None, "us-west-2", "eu-west-1"])
-def test_elsewhere_the_control_plane_stands_with_the_nodes(region: str | None) -> None:
+def test_elsewhere_the_control_plane_is_with_the_nodes(region: str | None) -> None:
     stack = stack_in(region)
     GpuCluster(stack, "Gpu")
 

@@ -372,7 +372,7 @@ def test_a_role_that_is_granted_access_is_the_users_business(stack: cdk.Stack, v
 
 
 @pytest.mark.parametrize("policy", ["extended", "standard"])
-def test_what_becomes_of_a_version_out_of_support_is_said(stack: cdk.Stack, vpc: ec2.IVpc, policy: Any) -> None:
+def test_the_upgrade_policy_is_in_the_template(stack: cdk.Stack, vpc: ec2.IVpc, policy: Any) -> None:
     GpuCluster(stack, "Gpu", vpc=vpc, upgrade_policy=policy)
 
     assert only(resources_of(stack), "AWS::EKS::Cluster")["UpgradePolicy"] == {"SupportType": policy.upper()}
@@ -404,7 +404,7 @@ def test_zonal_shift_is_switched_on_and_off_again(stack: cdk.Stack, vpc: ec2.IVp
 
 
 @pytest.mark.parametrize("shifts", [None, False, True])
-def test_karpenter_is_told_of_zonal_shift(stack: cdk.Stack, vpc: ec2.IVpc, shifts: bool | None) -> None:
+def test_karpenter_is_configured_for_zonal_shift(stack: cdk.Stack, vpc: ec2.IVpc, shifts: bool | None) -> None:
     Karpenter(stack, "Karpenter", cluster=gpu_cluster(stack, vpc=vpc, zonal_shift=shifts))
 
     [controller] = [

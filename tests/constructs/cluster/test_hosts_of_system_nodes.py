@@ -22,7 +22,7 @@ def data_of(stack: cdk.Stack, vpc: ec2.IVpc, host: Host) -> dict[str, Any]:
     return data
 
 
-def test_they_are_told_all_of_it(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
+def test_nodes_get_all_of_it(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     data = data_of(stack, vpc, everything("al2023"))
 
     told = base64.b64decode(data["UserData"]).decode()

@@ -70,7 +70,7 @@ def test_nodes_have_a_part_of_the_smaller_block_each(apart: dict[str, Any]) -> N
     assert not any(one.overlaps(other) for at, one in enumerate(others) for other in others[:at])
 
 
-def test_the_network_plugin_is_told(apart: dict[str, Any]) -> None:
+def test_the_network_plugin_is_configured(apart: dict[str, Any]) -> None:
     subnets = {each["Properties"]["AvailabilityZone"]: id for id, each in apart.items() if id.startswith("NetPodsSub")}
 
     assert of_the_plugin(apart) == {
@@ -111,7 +111,7 @@ def test_system_nodes_have_labels(apart: dict[str, Any]) -> None:
     assert group["Properties"]["Labels"] == {"example.com/team": "platform"}
 
 
-def test_nobody_else_is_told_anything() -> None:
+def test_by_default_no_settings_for_pod_subnets_are_written() -> None:
     stack = a_stack()
     GpuCluster(stack, "Gpu")
 

@@ -56,7 +56,7 @@ def test_nodes_are_kept_from_every_device_plugin() -> None:
     assert not {"nvidia.com/gpu.present", "k8s.amazonaws.com/accelerator"} & labels.keys()
 
 
-def test_the_autoscaler_is_told_that_no_gpu_is_counted() -> None:
+def test_the_autoscaler_expects_no_counted_gpu() -> None:
     assert L4.resources()["nvidia.com/gpu"] == "0"
 
 
@@ -209,7 +209,7 @@ def test_refuses_shapes(changes: dict[str, Any], rule: str) -> None:
         NodeShape(**{"instance_types": ("g6.xlarge",), "device_manager": "dra"} | changes)
 
 
-def test_refuses_nodes_that_nobody_would_launch(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_refuses_nodes_that_no_component_launches(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     with pytest.raises(ValueError, match=r"min_nodes must be at least 1 with device_manager='dra', got 0"):
         pool(stack, cluster, min_nodes=0)
     role = iam.Role.from_role_name(stack, "Role", "nodes")
@@ -297,7 +297,7 @@ def test_refuses_claims(changes: dict[str, Any], error: type[Exception], rule: s
         GpuClaim(**changes)
 
 
-def test_refuses_a_number_beside_a_claim() -> None:
+def test_refuses_a_number_together_with_a_claim() -> None:
     with pytest.raises(
         ValueError, match="gpu pod: gpus must be left out with claim, got 4; remove it, because the claim sets"
     ):

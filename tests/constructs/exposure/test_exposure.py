@@ -57,7 +57,7 @@ def test_the_nearest_legal_values_are_taken(changes: dict[str, Any]) -> None:
     assert Internal(**changes)
 
 
-def test_everybody_without_a_certificate_must_be_written() -> None:
+def test_plain_http_for_all_addresses_must_be_explicit() -> None:
     assert Public(allow=("0.0.0.0/0",), plain_http=True).certificate_arn is None
 
 

@@ -117,7 +117,7 @@ def test_a_cluster_made_here_needs_the_controller(stack: cdk.Stack, created_clus
         cdk.App.of(stack).synth()  # type: ignore[union-attr]
 
 
-def test_nothing_is_exposed_unless_it_is_said(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_nothing_is_exposed_by_default(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     deployment(stack, cluster, expose=None)
 
     resources = resources_of(stack)

@@ -135,7 +135,7 @@ def controller(resources: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return found
 
 
-def test_it_is_told_region_and_vpc_which_metadata_would_say(made: dict[str, Any]) -> None:
+def test_it_gets_region_and_vpc_without_instance_metadata(made: dict[str, Any]) -> None:
     values = json.loads(text_of(controller(made)[1]["Values"]))
 
     [vpc] = of_type(made, "AWS::EC2::VPC")

@@ -166,7 +166,7 @@ def test_definitions_that_the_user_has_are_left_to_the_user(stack: cdk.Stack, de
 
 
 @pytest.mark.parametrize("said", [False, "false"])
-def test_whoever_says_so_has_them_alone(stack: cdk.Stack, said: object) -> None:
+def test_the_context_key_leaves_definitions_to_the_user(stack: cdk.Stack, said: object) -> None:
     stack.node.set_context(CHART_DEFINITIONS, said)
     JobSets(stack, "JobSets", cluster=GpuCluster(stack, "Gpu", cluster_name="demo"))
 

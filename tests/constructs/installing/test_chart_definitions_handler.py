@@ -149,7 +149,7 @@ def test_definitions_of_the_version_are_applied_over_whatever_is_there(kind: str
     assert programs.calls[-1][1] == "helm show crds\n"
 
 
-def test_a_repository_without_oci_is_named_beside_the_chart(ask: Ask, programs: Programs) -> None:
+def test_a_repository_without_oci_is_named_with_the_chart(ask: Ask, programs: Programs) -> None:
     ask("Create", KUBERAY)
 
     pulled = "helm pull kuberay-operator --repo https://ray-project.github.io/kuberay-helm --version 0.12.0 --untar"
@@ -174,7 +174,7 @@ def test_nothing_is_written_outside_of_a_folder_that_goes(ask: Ask, programs: Pr
     assert not home.exists()
 
 
-def test_a_delete_leaves_them_and_asks_nobody(ask: Ask, programs: Programs) -> None:
+def test_a_delete_leaves_them_and_calls_no_api(ask: Ask, programs: Programs) -> None:
     assert ask("Delete", JOBSET)["Status"] == "SUCCESS"
     assert programs.calls == []
 

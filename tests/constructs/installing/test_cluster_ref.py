@@ -69,7 +69,7 @@ def test_clusters_whose_paths_are_one_name_are_two(stack: cdk.Stack) -> None:
     assert names == ["b", "a-b", "b"]
 
 
-def test_somebody_elses_construct_in_its_place_is_no_share(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_another_construct_in_its_place_is_no_share(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     Construct(stack, "Cluster-shared")
 
     with pytest.raises(RuntimeError, match="already a Construct with name 'Cluster-shared'"):

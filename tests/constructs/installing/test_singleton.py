@@ -16,12 +16,12 @@ def test_the_first_makes_it_and_the_others_get_it() -> None:
     assert role.instance is first
 
 
-def test_what_nobody_needed_is_not_made() -> None:
+def test_without_a_user_the_singleton_is_not_made() -> None:
     assert Singleton[str]().instance is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3])
-def test_everybody_is_served_in_whatever_order_they_come(before: int) -> None:
+def test_every_caller_is_served_in_any_order(before: int) -> None:
     meeting: DeferredPairing[str] = DeferredPairing()
     served: list[str] = []
     guests = ["exclusive", "mps-2", "time-slicing-4"]

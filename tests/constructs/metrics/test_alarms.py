@@ -70,7 +70,7 @@ def test_prometheus_reads_every_rule(tmp_path: Path) -> None:
     ],
     ids=["all-idle", "not-long-enough", "one-gpu-worked-once", "one-of-two-nodes"],
 )
-def test_a_node_whose_gpus_nobody_uses(tmp_path: Path, series: dict[str, str], at: str, nodes: list[str]) -> None:
+def test_a_node_whose_gpus_no_process_uses(tmp_path: Path, series: dict[str, str], at: str, nodes: list[str]) -> None:
     assert outcome(tmp_path, "GpuNodeIdle", series, at, [{"Hostname": each} for each in nodes]) == ""
 
 
@@ -105,7 +105,7 @@ def test_a_node_whose_gpus_nobody_uses(tmp_path: Path, series: dict[str, str], a
     ],
     ids=["no-pod", "not-long-enough", "no-gpu", "asked-for", "by-a-pod-that-ended", "on-another-node"],
 )
-def test_a_node_whose_gpus_nobody_asks_for(tmp_path: Path, series: dict[str, str], at: str, nodes: list[str]) -> None:
+def test_a_node_whose_gpus_no_pod_requests(tmp_path: Path, series: dict[str, str], at: str, nodes: list[str]) -> None:
     assert outcome(tmp_path, "GpuNodeUnrequested", series, at, [{"node": each} for each in nodes]) == ""
 
 

@@ -110,7 +110,7 @@ def test_refuses_what_is_no_workspace(stack: cdk.Stack, cluster: eks.ICluster) -
         PrometheusStack(stack, "Prometheus", cluster=cluster, workspace_arn="ws-1")
 
 
-def test_refuses_a_volume_that_nobody_makes(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_refuses_a_volume_that_does_not_exist(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     with pytest.raises(ValueError, match="storage_class must be given with storage_gib=50, got None"):
         PrometheusStack(stack, "Prometheus", cluster=cluster, storage_gib=50)
     with pytest.raises(ValueError, match="storage_class must be 1 to 63"):

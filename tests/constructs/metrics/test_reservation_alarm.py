@@ -21,7 +21,7 @@ def alarm(stack: cdk.Stack, **changes: Any) -> ReservationAlarm:
     return ReservationAlarm(stack, "Unused", **says | changes)
 
 
-def test_it_watches_the_instances_that_nobody_runs(stack: cdk.Stack) -> None:
+def test_it_watches_the_instances_that_are_not_running(stack: cdk.Stack) -> None:
     alarm(stack, unused_instances=2, hours=6)
 
     found = only(resources_of(stack), "AWS::CloudWatch::Alarm")
@@ -32,7 +32,7 @@ def test_it_watches_the_instances_that_nobody_runs(stack: cdk.Stack) -> None:
     assert not {"AlarmActions", "OKActions"} & found.keys()
 
 
-def test_a_topic_is_told_when_it_begins_and_when_it_ends(stack: cdk.Stack) -> None:
+def test_a_topic_gets_a_message_at_start_and_end(stack: cdk.Stack) -> None:
     topic = sns.Topic(stack, "Topic")
     alarm(stack, topic=topic)
 

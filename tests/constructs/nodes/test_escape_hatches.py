@@ -50,7 +50,7 @@ def test_nodes_are_reached_and_tagged(resources: dict[str, Any]) -> None:
         assert {"Key": "cost-centre", "Value": "4711"} in each["Tags"]
 
 
-def test_nodes_are_told_what_the_host_says(resources: dict[str, Any]) -> None:
+def test_nodes_get_the_settings_of_the_host(resources: dict[str, Any]) -> None:
     [template] = [each for id, each in of_type(resources, "AWS::EC2::LaunchTemplate").items() if id.startswith("L4")]
 
     told = base64.b64decode(template["Properties"]["LaunchTemplateData"]["UserData"]).decode()

@@ -52,7 +52,7 @@ def data_of(stack: cdk.Stack) -> dict[str, Any]:
 
 
 @BOTH
-def test_nodes_keep_the_clusters_group_beside_others(stack: cdk.Stack, joinable: eks.ICluster, make: Make) -> None:
+def test_nodes_keep_the_clusters_group_with_others(stack: cdk.Stack, joinable: eks.ICluster, make: Make) -> None:
     make(stack, joinable, shape(security_group_ids=(EXTRA,)))
 
     data = data_of(stack)
@@ -78,7 +78,7 @@ def test_a_group_of_the_app_may_be_passed(stack: cdk.Stack, vpc: ec2.IVpc, joina
     assert data_of(stack)["SecurityGroupIds"][1] == {"Fn::GetAtt": ["Lustre", "GroupId"]}
 
 
-def test_groups_beside_none_are_refused(stack: cdk.Stack) -> None:
+def test_groups_together_with_none_are_refused(stack: cdk.Stack) -> None:
     cluster = eks.Cluster.from_cluster_attributes(stack, "Cluster", cluster_name="demo")
     subnet = ec2.Subnet.from_subnet_attributes(
         stack, "Subnet", subnet_id="subnet-0123456789abcdef7", route_table_id="rtb-0123456789abcdef7"

@@ -92,7 +92,7 @@ def test_all_that_is_launched_carries_the_tags(stack: cdk.Stack, cluster: eks.IC
         assert {"Key": "Name", "Value": "demo-l4"} in each["Tags"]
 
 
-def test_repair_is_told_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_repair_is_rendered_whole(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     override = RepairOverride(
         condition="AcceleratedHardwareReady", reason="NvidiaXID64Error", wait_minutes=5, action="Replace"
     )

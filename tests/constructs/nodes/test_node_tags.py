@@ -123,7 +123,7 @@ def test_system_nodes_are_tagged_alike(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
     assert "network-interface" in specifications(data)
 
 
-def test_karpenter_is_told_them(stack: cdk.Stack, joinable: eks.ICluster, crds: Path) -> None:
+def test_karpenter_gets_them(stack: cdk.Stack, joinable: eks.ICluster, crds: Path) -> None:
     karpenter_pool(stack, joinable, TAGGED)
     cdk.Tags.of(stack).add("cost-centre", "4711")
     for key in RESERVED:

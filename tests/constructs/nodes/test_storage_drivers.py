@@ -58,7 +58,7 @@ def test_a_managed_group_has_the_taints_and_its_cluster_the_drivers(stack: cdk.S
     assert {"aws-ebs-csi-driver", "aws-mountpoint-s3-csi-driver"} <= addons(stack)
 
 
-def test_cluster_autoscaler_is_told_of_every_driver() -> None:
+def test_cluster_autoscaler_is_configured_for_every_driver() -> None:
     told = [each.removeprefix("--startup-taint=") for each in flags("demo") if each.startswith("--startup-taint=")]
 
     assert set(KEYS) | {"fsx.csi.aws.com/agent-not-ready", "efs.csi.aws.com/agent-not-ready"} == set(told)

@@ -59,7 +59,7 @@ def test_a_node_of_karpenter(system: str, snapshot_text: SnapshotAssertion) -> N
     assert node_class_user_data(everything(system)) == snapshot_text
 
 
-def test_karpenter_is_told_only_what_its_node_class_cannot_say() -> None:
+def test_karpenter_gets_only_settings_that_its_node_class_lacks() -> None:
     [(_, text)] = parts_of(node_class_user_data(everything("al2023")))
 
     assert yaml.safe_load(text)["spec"] == {

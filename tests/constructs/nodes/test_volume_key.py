@@ -69,7 +69,7 @@ def test_a_key_may_have_a_stack_of_its_own(stack: cdk.Stack) -> None:
     assert "KmsKeyId" in str(resources_of(stack))
 
 
-def test_refuses_a_key_whose_policy_is_somebody_elses(stack: cdk.Stack) -> None:
+def test_refuses_an_imported_key(stack: cdk.Stack) -> None:
     key = kms.Key.from_key_arn(stack, "Key", "arn:aws:kms:us-east-1:111122223333:key/a")
 
     with pytest.raises(ValueError, match="key must be created in this app, got the imported 'Test/Key'"):

@@ -16,7 +16,7 @@ def test_repair_is_on() -> None:
     assert NodeRepair().to_properties() == {"enabled": True}
 
 
-def test_all_four_values_of_an_override_are_told() -> None:
+def test_all_four_values_of_an_override_are_reported() -> None:
     repair = NodeRepair(max_unhealthy="20%", max_parallel=2, overrides=(XID,))
 
     assert repair.to_properties() == {

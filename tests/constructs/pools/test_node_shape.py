@@ -97,7 +97,7 @@ def test_a_type_that_needs_an_older_driver_is_refused() -> None:
         shape(instance_types=(old,))
 
 
-def test_a_type_of_the_users_own_row_is_accepted_beside_names() -> None:
+def test_a_type_of_the_users_own_row_is_accepted_with_names() -> None:
     new = replace(instance_type("g6.xlarge"), name="g9.xlarge")
 
     assert shape(instance_types=[new, "g6.xlarge"]).names == ("g9.xlarge", "g6.xlarge")
@@ -176,7 +176,7 @@ def test_bottlerocket_keeps_images_on_its_second_volume() -> None:
     assert [(each.device, each.size_gib) for each in volumes] == [("/dev/xvda", 4), ("/dev/xvdb", 300)]
 
 
-def test_taints_are_beside_the_one_of_every_gpu_node() -> None:
+def test_taints_are_added_to_the_one_of_every_gpu_node() -> None:
     assert shape().node_taints == (GPU_TAINT,)
     assert shape(taints=(TEAM,)).node_taints == (GPU_TAINT, TEAM)
 

@@ -18,7 +18,7 @@ def shape(*names: str, **says: Any) -> NodeShape:
     return NodeShape(instance_types=names or ("g5g.2xlarge",), **says)
 
 
-def test_kubelet_says_what_it_was_told() -> None:
+def test_kubelet_reports_its_configuration() -> None:
     kubelet = Kubelet(max_pods=50, kube_reserved={"cpu": "200m"}, system_reserved={"memory": "2Gi"})
 
     assert kubelet.config() == {
@@ -39,9 +39,7 @@ def test_kubelet_says_what_it_was_told() -> None:
         (("p5.48xlarge",), {"efa": True}, 5),
     ],
 )
-def test_a_node_takes_the_pods_of_the_system_and_one_of_yours(
-    names: tuple[str, ...], says: dict[str, Any], least: int
-) -> None:
+def test_a_node_takes_the_system_pods_and_one_more(names: tuple[str, ...], says: dict[str, Any], least: int) -> None:
     assert shape(*names, kubelet=Kubelet(max_pods=least), **says).kubelet.max_pods == least
     with pytest.raises(ValueError, match=rf"kubelet must have max_pods of at least {least}, got {least - 1}.*GPU120"):
         shape(*names, kubelet=Kubelet(max_pods=least - 1), **says)
@@ -102,7 +100,7 @@ def test_refuses_an_image(says: dict[str, Any], error: type[Exception], message:
         CustomImage(**says)
 
 
-def test_a_snapshot_of_images_lies_on_bottlerockets_data_volume() -> None:
+def test_a_snapshot_of_images_is_on_bottlerockets_data_volume() -> None:
     volumes = shape("g6.xlarge", operating_system="bottlerocket", disk=SNAPSHOT, raid0=False).volumes
 
     assert [each.disk.snapshot_id for each in volumes] == [None, "snap-0123456789abcdef0"]

@@ -38,7 +38,7 @@ def shape(name: str, sharing: Any, **says: Any) -> NodeShape:
         ),
     ],
 )
-def test_the_autoscaler_is_told_what_a_node_offers(name: str, sharing: Any, offered: dict[str, str]) -> None:
+def test_the_autoscaler_gets_the_resources_of_a_node(name: str, sharing: Any, offered: dict[str, str]) -> None:
     resources = shape(name, sharing).resources()
 
     assert {key: value for key, value in resources.items() if key.startswith("nvidia.com/")} == offered
@@ -59,7 +59,7 @@ def settings(sharing: Any, name: str = "p5.48xlarge") -> dict[str, Any]:
     return dict(found)
 
 
-def test_bottlerocket_is_told_in_its_settings() -> None:
+def test_bottlerocket_gets_them_in_its_settings() -> None:
     assert settings(TimeSlicing(4), "g6.xlarge") == {
         "device-sharing-strategy": "time-slicing",
         "time-slicing": {"replicas": 4, "rename-by-default": True, "fail-requests-greater-than-one": True},

@@ -98,7 +98,7 @@ def test_accepts_the_nearest() -> None:
         "0123456789abcdef0123456789abcdef.eks-cluster.cn-north-1.amazonwebservices.com.cn",
     ],
 )
-def test_no_proxy_stands_before_an_api_server(name: str) -> None:
+def test_no_proxy_is_before_an_api_server(name: str) -> None:
     assert name.endswith(Proxy(url="http://p:1").exceptions)
 
 

@@ -83,7 +83,7 @@ def test_refuses_settings(settings: Any, error: type[Exception], message: str) -
         BottlerocketSettings(settings=settings)
 
 
-def test_accepts_what_stands_beside_what_is_refused() -> None:
+def test_accepts_the_neighbors_of_refused_values() -> None:
     config = NodeConfig(
         spec={
             "kubelet": {"config": {"shutdownGracePeriod": "60s"}, "flags": ["--v=2"]},

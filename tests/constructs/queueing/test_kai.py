@@ -160,7 +160,7 @@ def test_cpu_and_memory_are_not_limited() -> None:
     assert resources["gpu"]["limit"] == -1
 
 
-def test_refuses_kueue_beside_it(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_refuses_kueue_together_with_it(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     KaiScheduler(stack, "Kai", cluster=cluster)
 
     with pytest.raises(ValueError, match="Test/Kueue: cluster must have one queueing system"):

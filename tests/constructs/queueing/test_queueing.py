@@ -325,7 +325,7 @@ def test_dynamo_waits_for_no_volume(stack: cdk.Stack, cluster: eks.ICluster) -> 
 
 
 @pytest.mark.parametrize("values", [NATS, nats_on(size="20Gi"), nats_on(storageClassName="")])
-def test_dynamo_refuses_nats_on_a_volume_that_nobody_makes(
+def test_dynamo_refuses_nats_on_a_volume_that_does_not_exist(
     stack: cdk.Stack, cluster: eks.ICluster, values: dict[str, Any]
 ) -> None:
     with pytest.raises(

@@ -220,7 +220,7 @@ def test_refuses_a_second_driver(stack: cdk.Stack, created_cluster: eks.Cluster,
         kind(stack, "Again", cluster=created_cluster)  # type: ignore[call-arg]
 
 
-def test_refuses_a_driver_beside_that_of_auto_mode(stack: cdk.Stack) -> None:
+def test_refuses_a_driver_in_addition_to_auto_modes(stack: cdk.Stack) -> None:
     gpu = GpuCluster(stack, "Gpu", auto_mode=AutoMode())
 
     with pytest.raises(

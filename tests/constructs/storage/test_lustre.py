@@ -165,7 +165,7 @@ def volumes(stack: cdk.Stack) -> list[dict[str, Any]]:
     return [each for each in manifests_of(resources_of(stack)) if each["kind"] == "PersistentVolume"]
 
 
-def test_pods_run_in_its_zone_unless_told_otherwise(stack: cdk.Stack, define: Define) -> None:
+def test_pods_run_in_its_zone_by_default(stack: cdk.Stack, define: Define) -> None:
     define()
 
     [volume] = volumes(stack)
@@ -190,7 +190,7 @@ def test_pods_of_several_namespaces_mount_it(stack: cdk.Stack, define: Define) -
         data.add_claim("Again", namespace="serve")
 
 
-def test_it_lies_where_its_pool_has_its_only_subnet(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_it_is_in_the_only_subnet_of_its_pool(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     subnet = subnet_in(stack, "c")
     shape = NodeShape(instance_types=("g6.xlarge",))
     pool = ManagedNodeGroup(stack, "Nodes", cluster=cluster, name="l4", shape=shape, max_nodes=2, subnets=[subnet])
@@ -318,7 +318,7 @@ def test_refuses_a_key_for_scratch(stack: cdk.Stack, define: Define) -> None:
         define(storage=ScratchLustre(), key=kms.Key(stack, "Key"))
 
 
-def test_refuses_a_subnet_whose_zone_nobody_knows(stack: cdk.Stack, define: Define) -> None:
+def test_refuses_a_subnet_of_unknown_zone(stack: cdk.Stack, define: Define) -> None:
     unknown = ec2.Subnet.from_subnet_id(stack, "Somewhere", "subnet-0123456789abcdef0")
 
     with pytest.raises(ValueError, match="subnet must have a known zone, got 'Test/Somewhere' without"):

@@ -18,7 +18,7 @@ def actions(mount: S3Mount) -> set[str]:
     return {action for each in made for action in each["Action"]}
 
 
-def test_nobody_writes_by_default() -> None:
+def test_mounts_are_read_only_by_default() -> None:
     assert S3Mount().options == ["read-only", "allow-other"]
     assert actions(S3Mount()) == {"s3:ListBucket", "s3:GetObject"}
 
@@ -86,5 +86,5 @@ def test_refuses(says: dict[str, Any], error: type[Exception], message: str) -> 
         S3Mount(**says)
 
 
-def test_root_needs_nobody_else() -> None:
+def test_root_needs_no_access_for_other_users() -> None:
     assert S3Mount(uid=0, allow_other=False).options == ["read-only", "uid=0"]

@@ -246,7 +246,7 @@ def test_who_may_not_be_given_the_bucket_is_said(stack: cdk.Stack, define: Defin
     Annotations.from_stack(stack).has_warning("/Test/Weights", Match.string_like_regexp(".*the driver of an imported"))
 
 
-def test_a_role_of_another_account_stands_in_the_policy_of_the_bucket(
+def test_a_role_of_another_account_is_in_the_policy_of_the_bucket(
     stack: cdk.Stack, cluster: eks.ICluster, define: Define
 ) -> None:
     target = iam.Role.from_role_arn(stack, "Target", "arn:aws:iam::444455556666:role/data")

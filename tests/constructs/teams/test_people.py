@@ -74,7 +74,7 @@ def test_operators_make_no_pods() -> None:
 
 
 @pytest.mark.parametrize("rules", [member_rules("view"), member_rules("edit"), viewer_rules(), operator_rules()])
-def test_nobody_gets_everything_or_a_secret(rules: list[dict[str, list[str]]]) -> None:
+def test_no_member_has_all_rights_or_secrets(rules: list[dict[str, list[str]]]) -> None:
     words = {word for rule in rules for part in rule.values() for word in part}
 
     assert not words & {"*", "secrets", "impersonate", "bind", "escalate"}

@@ -137,7 +137,7 @@ def test_who_views_the_cluster_views_the_namespace(shared: Resources) -> None:
     assert reader["KubernetesGroups"] == ["gpu-constructs:viewers", "gpu-constructs:nlp:view"]
 
 
-def test_nobody_gets_in_without_members(stack: cdk.Stack, define: Define) -> None:
+def test_there_is_no_access_entry_without_members(stack: cdk.Stack, define: Define) -> None:
     define()
 
     resources = resources_of(stack)
@@ -335,7 +335,7 @@ def test_auto_mode_without_enforcement_cannot_isolate(stack: cdk.Stack, karpente
         Team(stack, "Nlp", cluster=karpenter, namespace="nlp", isolate=True)
 
 
-def test_auto_mode_is_told_to_enforce(stack: cdk.Stack) -> None:
+def test_auto_mode_is_configured_to_enforce(stack: cdk.Stack) -> None:
     gpu = GpuCluster(stack, "Gpu", auto_mode=AutoMode(), network_policies=True)
     Team(stack, "Nlp", cluster=gpu, namespace="nlp", isolate=True)
 

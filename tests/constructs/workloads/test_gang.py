@@ -41,7 +41,7 @@ def test_the_first_pods_name_is_where_the_others_meet(stack: cdk.Stack, cluster:
     assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
 
 
-def test_torchrun_is_told_who_it_is(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_torchrun_gets_its_rank(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     told = environment(gang(stack, cluster)["Job"])
 
     assert (told["PET_NNODES"], told["PET_MASTER_PORT"], told["A"]) == ("4", "29500", "b")

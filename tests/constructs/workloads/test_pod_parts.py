@@ -245,7 +245,7 @@ def test_preflight_finds_nothing_wrong_with_what_a_pod_has(
     assert found & {"GPU301", "GPU302", "GPU405", "GPU408", "GPU409", "GPU410", "GPU413"} == set()
 
 
-def test_preflight_judges_what_an_overlay_changed(stack: cdk.Stack, cluster: eks.ICluster, tmp_path: Path) -> None:
+def test_preflight_checks_the_changes_of_an_overlay(stack: cdk.Stack, cluster: eks.ICluster, tmp_path: Path) -> None:
     mounts = [{"name": "nowhere", "mountPath": "/data"}]
     overlay = {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "train", "volumeMounts": mounts}]}
     job(stack, cluster, {"overlay": overlay})

@@ -148,7 +148,7 @@ def test_a_pod_for_karpenter_asks_for_no_huge_pages(stack: cdk.Stack, cluster: e
     assert "hugepages-2Mi" not in limits
 
 
-def test_a_job_runs_where_its_pool_is_and_nobody_takes_its_node(stack: cdk.Stack, cluster: eks.ICluster) -> None:
+def test_a_job_runs_in_its_pool_and_no_other_pod_takes_its_node(stack: cdk.Stack, cluster: eks.ICluster) -> None:
     template = job(stack, cluster)["spec"]["template"]
 
     assert template["spec"]["nodeSelector"] == {"gpu-constructs.io/pool": "pool"}

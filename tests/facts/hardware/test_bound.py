@@ -30,5 +30,5 @@ def test_refuses_what_is_no_bound(text: str) -> None:
         Bound.parse(text)
 
 
-def test_a_figure_that_nobody_states_keeps_no_bound() -> None:
+def test_an_unstated_figure_is_outside_of_every_limit() -> None:
     assert not Bound.parse(">=0").holds(None)

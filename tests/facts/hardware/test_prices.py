@@ -26,7 +26,7 @@ from gpu_facts.hardware.regions import prices_read, usd_per_hour
         ("p5e.48xlarge", "us-east-2", None),
     ],
 )
-def test_a_price_is_that_of_the_region_or_stands_for_it(name: str, region: str | None, dollars: float | None) -> None:
+def test_a_price_is_the_regions_or_a_substitute(name: str, region: str | None, dollars: float | None) -> None:
     assert usd_per_hour(instance_type(name), region) == dollars
 
 

@@ -117,7 +117,7 @@ def test_orders_are_of_price_of_gpus_and_of_names() -> None:
         ),
     ],
 )
-def test_refuses_names_that_no_type_bears(demand: dict[str, Any], message: str) -> None:
+def test_refuses_names_that_no_type_has(demand: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="must be one of") as refused:
         Capability(**demand)
 

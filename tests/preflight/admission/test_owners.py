@@ -120,7 +120,7 @@ def test_a_job_of_another_operator_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("containers", [LATER, [LATER], [{"name": "main", "image": "x:1"}, LATER], []])
-def test_of_containers_that_are_not_known_nothing_is_said(containers: Any) -> None:
+def test_unknown_containers_get_no_finding(containers: Any) -> None:
     part = {"Worker": {"template": {"spec": {"containers": containers}}}}
     content = {
         "apiVersion": "kubeflow.org/v1",

@@ -45,11 +45,11 @@ def answers(level: str, context: Any, **spec: Any) -> set[Answer]:
         (HARDENED, {"securityContext": LATER}),
     ],
 )
-def test_what_is_not_known_is_not_judged(level: str, context: Any, spec: dict[str, Any]) -> None:
+def test_unknown_values_are_not_checked(level: str, context: Any, spec: dict[str, Any]) -> None:
     assert answers(level, context, **spec) == {Answer.UNKNOWN}
 
 
-def test_what_is_known_beside_it_is_judged() -> None:
+def test_known_values_next_to_it_are_checked() -> None:
     assert answers("baseline", {"privileged": True, "procMount": LATER}) == {Answer.NO, Answer.UNKNOWN}
 
 

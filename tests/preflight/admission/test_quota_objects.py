@@ -107,5 +107,5 @@ def test_a_claim_that_a_stateful_set_finds_made_is_not_counted_twice() -> None:
     assert answers(quota(persistentvolumeclaims="1"), made, replicas("a", 1, claim("1Gi"))) == {}
 
 
-def test_only_so_many_objects_of_a_kind_are_let_in() -> None:
+def test_only_so_many_objects_of_a_kind_are_accepted() -> None:
     assert answers(quota(**{"count/statefulsets.apps": "1"}), replicas("a", 1), replicas("b", 1)) == {"b": [Answer.NO]}

@@ -58,11 +58,11 @@ def test_a_job_that_waits_takes_nothing() -> None:
     assert refused(pods("a", 4, kind="Job", suspend=True), pods("b", 4)) == []
 
 
-def test_a_job_is_refused_beside_what_stays() -> None:
+def test_a_job_is_refused_next_to_pods_that_stay() -> None:
     assert refused(pods("a", 4), pods("b", 1, kind="Job")) == ["b"]
 
 
-def test_a_workload_of_elsewhere_is_judged_after_all() -> None:
+def test_a_workload_of_elsewhere_is_checked_after_all() -> None:
     quotas = NamespaceQuotas([QUOTA], [pods("a", 3)])
 
     [reason] = quotas.refusals(pods("new", 2))
@@ -72,7 +72,7 @@ def test_a_workload_of_elsewhere_is_judged_after_all() -> None:
     )
 
 
-def test_what_stands_beside_an_unknown_number_of_pods_may_be_refused() -> None:
+def test_pods_next_to_an_unknown_number_may_be_refused() -> None:
     quotas = NamespaceQuotas(
         [QUOTA], written := [pods("a", 4, replicas=Unknown("${Later}")), pods("b", 1), pods("c", 5)]
     )

@@ -54,7 +54,7 @@ def test_a_mount_without_its_volume_is_refused() -> None:
     assert text == "container main mounts volume dta, which the pod doesn't have; did you mean 'data'?"
 
 
-def test_a_volume_that_is_missing_twice_is_told_once() -> None:
+def test_a_volume_that_is_missing_twice_is_reported_once() -> None:
     assert len(said(workload(mount("a", "/a"), mount("a", "/b")))) == 1
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_said_of_a_mount_that_is_not_known(name: Any) -> None:
     assert said(workload(mount(name), volumes=[DATA])) == []
 
 
-def test_two_mounts_on_one_path_are_refused_whoever_makes_the_pod() -> None:
+def test_two_mounts_on_one_path_are_refused_in_every_workload() -> None:
     [(answer, text)] = said(workload(mount(), mount(), volumes=[DATA], kind="PyTorchJob"))
 
     assert (answer, text) == (Answer.NO, "container main mounts two volumes at /data")

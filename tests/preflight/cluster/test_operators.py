@@ -199,7 +199,7 @@ def test_tolerations_of_one_s_own_take_the_place_of_the_runtime_s() -> None:
     assert ([each.key for each in found.pod.tolerations], _gpus(found)) == (["mine"], 1)
 
 
-def test_a_component_of_dynamo_is_of_two_nodes_unless_told() -> None:
+def test_a_component_of_dynamo_has_two_nodes_by_default() -> None:
     found = made(DYNAMO.replace("{nodeCount: 2}", "{}"))
 
     assert told(found)[1] == ("Worker", 4, True, 4)

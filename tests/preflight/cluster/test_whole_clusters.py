@@ -62,7 +62,7 @@ def with_files(folder: Path, *objects: dict[str, Any], whole: dict[str, Any] | N
     ],
     ids=["config map", "account", "role", "namespace", "daemon set", "without nodes"],
 )
-def test_files_beside_a_template_are_not_the_whole_cluster(tmp_path: Path, objects: list[dict[str, Any]]) -> None:
+def test_files_next_to_a_template_are_not_the_whole_cluster(tmp_path: Path, objects: list[dict[str, Any]]) -> None:
     found = with_files(tmp_path, *objects, whole=template())
 
     assert not any((found.sees_software, found.sees_programs))

@@ -64,7 +64,7 @@ BLOCK = str(FIXTURES / "GPU290" / "passes_ends_later.yaml")
 
 
 @pytest.mark.parametrize(("day", "found"), [("2026-11-21", ""), ("2099-12-02", "GPU291"), ("2100-01-01", "GPU290")])
-def test_dates_are_judged_as_of_a_day(day: str, found: str) -> None:
+def test_dates_are_checked_as_of_a_day(day: str, found: str) -> None:
     done = as_process("check", "--as-of", day, BLOCK)
 
     assert re.findall(r"^GPU29\d", done.stdout, re.MULTILINE) == ([found] if found else [])
@@ -79,7 +79,7 @@ def test_check_finds_an_error_and_fails() -> None:
     assert done.err == ""
 
 
-def test_explain_judges_workloads_of_files_against_clusters_of_paths() -> None:
+def test_explain_checks_workloads_of_files_against_clusters_of_paths() -> None:
     done = Done("explain", CLUSTER, "-f", WORKLOADS, "--format", "json")
 
     [cluster] = done.json["clusters"]
@@ -91,13 +91,13 @@ def test_explain_judges_workloads_of_files_against_clusters_of_paths() -> None:
     }
 
 
-def test_explain_without_files_judges_every_gpu_workload() -> None:
+def test_explain_without_files_checks_every_gpu_workload() -> None:
     [cluster] = Done("explain", CLUSTER, WORKLOADS, "--format", "json").json["clusters"]
 
     assert len(cluster["workloads"]) == 3
 
 
-def test_explain_judges_workloads_of_files_that_ask_for_no_gpu(tmp_path: Path) -> None:
+def test_explain_checks_workloads_of_files_that_request_no_gpu(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
 
     [cluster] = Done("explain", CLUSTER, "-f", str(tmp_path), "--format", "json").json["clusters"]
@@ -263,7 +263,7 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(tmp_path: Path) -> Non
     assert "--parameter must name a parameter of a template (Most), got 'Mots'; did you mean 'Most'?" in done.err
 
 
-def test_an_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
+def test_an_acknowledgement_of_nothing_is_reported(tmp_path: Path) -> None:
     lines = "acknowledgements:\n- {id: GPU010, reason: seen}\n- {id: GPU024, reason: gone, path: 'x/*'}\n"
     (tmp_path / "accepted.yaml").write_text(lines)
 
@@ -273,7 +273,7 @@ def test_an_acknowledgement_of_nothing_is_told(tmp_path: Path) -> None:
     assert "GPU010" not in done.err
 
 
-def test_an_annotation_of_no_rule_is_told(tmp_path: Path) -> None:
+def test_an_annotation_of_no_rule_is_reported(tmp_path: Path) -> None:
     annotations = "{gpu-constructs.io/acknowledge.GPU0100: seen}"
     (tmp_path / "pod.yaml").write_text(
         f"{{apiVersion: v1, kind: Pod, metadata: {{name: a, annotations: {annotations}}}}}"
@@ -282,7 +282,7 @@ def test_an_annotation_of_no_rule_is_told(tmp_path: Path) -> None:
     assert "Pod a: acknowledge: id must be a rule's id, got 'GPU0100'" in Done("check", str(tmp_path)).err
 
 
-def test_acknowledgements_are_read_beside_the_input(tmp_path: Path) -> None:
+def test_acknowledgements_are_read_next_to_the_input(tmp_path: Path) -> None:
     lines = "acknowledgements:\n- {id: GPU010, reason: the plugin comes by GitOps}\n"
     (tmp_path / "accepted.yaml").write_text(lines)
 
@@ -365,7 +365,7 @@ def test_unusable_files_are_one_line(tmp_path: Path) -> None:
     assert re.fullmatch(r"gpu-constructs: .*broken\.yaml: must be YAML or JSON, got .*\n", done.err)
 
 
-def test_what_nobody_expected_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise KeyError("x\ny")
 
@@ -504,7 +504,7 @@ def test_output_that_is_no_terminal_is_plain_and_the_same_each_time() -> None:
     assert [words[-1].startswith(FAILING) for words in longer] == [True] * len(longer)
 
 
-def test_terminals_get_colour_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminals_get_colour_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", _Terminal())
     monkeypatch.delenv("TERM", raising=False)
     assert console._terminal(None)["colour"]
@@ -731,7 +731,7 @@ spec: {containers: [{name: main, image: 'train:1', resources: {limits: {nvidia.c
 """
 
 
-def test_a_workload_beside_a_template_does_not_tell_what_runs_in_the_cluster(tmp_path: Path) -> None:
+def test_a_workload_next_to_a_template_does_not_define_what_runs_in_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "template.yaml").write_text(TEMPLATE)
     (tmp_path / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
 
@@ -751,7 +751,7 @@ def test_a_pod_that_the_api_server_refuses_does_not_run(tmp_path: Path, amount: 
     assert "the API server rejects it" in done.out
 
 
-def test_templates_of_charts_are_told_of_and_not_judged(tmp_path: Path) -> None:
+def test_templates_of_charts_are_reported_and_not_checked(tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "job.yaml").write_text("kind: {{ .Values.kind }}")
     (tmp_path / "pod.yaml").write_text(GPU_POD.replace("AMOUNT", "1"))
@@ -932,7 +932,7 @@ def test_a_long_name_is_cut(tmp_path: Path) -> None:
     assert "i" * 200 + "..." in re.sub(r"\s+", "", Done("check", str(tmp_path / "pod.yaml")).out)
 
 
-def test_a_number_of_very_many_digits_is_refused_in_words_of_ours(tmp_path: Path) -> None:
+def test_a_number_of_very_many_digits_is_refused_in_the_librarys_words(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"a": ' + "1" * 5000 + "}")
 
     done = Done("check", str(tmp_path / "x.json"))

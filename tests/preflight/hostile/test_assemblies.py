@@ -32,7 +32,7 @@ def test_refuses_an_assembly_that_names_files_outside(tmp_path: Path, name: Any)
 
 
 @pytest.mark.parametrize("name", ["../..", "/", ".", "a\0b", None])
-def test_refuses_an_assembly_inside_that_lies_outside(tmp_path: Path, name: Any) -> None:
+def test_refuses_a_nested_assembly_outside_of_the_folder(tmp_path: Path, name: Any) -> None:
     inner = {"A": {"type": "cdk:cloud-assembly", "properties": {"directoryName": name}}}
 
     refusal(assembly(tmp_path / "out", inner))

@@ -38,7 +38,7 @@ def files(folder: Path, *, gpus: int, tensor: int, types: tuple[str, ...] = ("g6
         (8, 8, "pending", "1 workload would stay Pending"),
     ],
 )
-def test_a_program_that_fails_is_told_from_a_pod_without_a_node(
+def test_a_failed_program_is_distinguished_from_a_pod_without_a_node(
     gpus: int, tensor: int, result: str, words: str, tmp_path: Path
 ) -> None:
     file = files(tmp_path, gpus=gpus, tensor=tensor)

@@ -101,7 +101,7 @@ def test_every_place_that_names_an_image_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_who_asks_is_told_once(tmp_path: Path) -> None:
+def test_a_workload_is_listed_once_for_an_image(tmp_path: Path) -> None:
     twice = EVERYTHING.split("---")[0].replace("ghcr.io/example/fetch:1", f"example/train@sha256:{'a' * 64}")
 
     found = told(tmp_path, twice)
@@ -141,13 +141,13 @@ def test_of_another_version_only_its_values_are_known(tmp_path: Path) -> None:
     assert reason.startswith("images of this version of the chart aren't known, except images that its values name")
 
 
-def test_a_chart_without_version_is_told(tmp_path: Path) -> None:
+def test_a_chart_without_version_is_reported(tmp_path: Path) -> None:
     found = told(tmp_path, release("kueue", "", "oci://registry.k8s.io/kueue/charts/kueue"))
 
     assert "the version of the chart isn't known" in [reason for _, _, reason in found.not_known]
 
 
-def test_values_that_bring_other_images_are_told(tmp_path: Path) -> None:
+def test_values_that_set_other_images_are_reported(tmp_path: Path) -> None:
     values = {"grafana": {"imageRenderer": {"enabled": True}}}
 
     found = told(tmp_path, release("kube-prometheus-stack", "88.5.3", "oci://x.example.com/a", **values))
@@ -166,7 +166,7 @@ def test_values_that_bring_other_images_are_told(tmp_path: Path) -> None:
         ("a.b/c@sha256:" + "0" * 64, "a.b/c@sha256:" + "0" * 64),
     ],
 )
-def test_names_are_told_in_full(image: str, name: str) -> None:
+def test_names_are_reported_in_full(image: str, name: str) -> None:
     assert str(parsed(image)) == name
 
 

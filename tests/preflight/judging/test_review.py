@@ -227,7 +227,7 @@ def test_a_version_that_eks_refuses_fails_the_review(tmp_path: Path) -> None:
     assert found.fails
 
 
-def test_a_mended_pool_fixes_its_finding(tmp_path: Path) -> None:
+def test_a_fixed_pool_fixes_its_finding(tmp_path: Path) -> None:
     found = compared(tmp_path, template(), template({**BAD, "AmiType": "AL2023_x86_64_NVIDIA"}))
 
     assert "GPU001" in {each.rule.id for each in found.fixed}
@@ -249,7 +249,7 @@ def daemons(**images: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": spec}
 
 
-def test_images_are_told_for_each_container(tmp_path: Path) -> None:
+def test_images_are_reported_for_each_container(tmp_path: Path) -> None:
     old = daemons(one="host:5000/one:1", two="two")
 
     found = compared(tmp_path, old, daemons(one="host:5000/one:2", two="two:3"))
@@ -283,7 +283,7 @@ def test_a_config_of_another_name_is_another_cluster(tmp_path: Path) -> None:
     assert not any("drained" in detail for each in found.pools for detail in each.details)
 
 
-def test_of_a_template_the_leaves_are_told(tmp_path: Path) -> None:
+def test_the_leaves_of_a_template_are_reported(tmp_path: Path) -> None:
     def pool(seconds: str) -> dict[str, Any]:
         template = {"spec": {"expireAfter": seconds, "requirements": [], "nodeClassRef": {"name": "gpus"}}}
         meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}}

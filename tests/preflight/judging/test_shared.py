@@ -46,7 +46,7 @@ def test_a_job_that_no_cluster_takes_is_pending_in_each(tmp_path: Path) -> None:
     assert [each.problem.unknown for each in report.findings if each.rule.id == "GPU120"] == [False, False]
 
 
-def test_who_names_the_cluster_is_told_of_it(tmp_path: Path) -> None:
+def test_only_the_named_cluster_is_reported(tmp_path: Path) -> None:
     with_job(tmp_path, 1)
 
     done = Done("explain", str(CLUSTERS), str(tmp_path / "job.yaml"), "--cluster", "without", "--format", "json")

@@ -32,7 +32,7 @@ def errors(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> set[str]:
     return {each.rule.id for each in (*found.new, *found.standing) if each.counts}
 
 
-def test_who_deploys_it_anew_is_refused(tmp_path: Path) -> None:
+def test_a_new_deployment_of_it_is_refused(tmp_path: Path) -> None:
     assert "GPU008" in {each.rule.id for each in check(given(tmp_path, written("1.36", RELEASED))).findings}
 
 
@@ -67,7 +67,7 @@ def test_a_group_that_is_changed_in_place_stays(tmp_path: Path, change: dict[str
     ],
     ids=["made anew", "version asked for", "release of another version"],
 )
-def test_a_group_that_asks_anew_is_refused(tmp_path: Path, after: dict[str, Any]) -> None:
+def test_a_group_that_asks_again_is_refused(tmp_path: Path, after: dict[str, Any]) -> None:
     assert errors_of(tmp_path, after) == {"GPU008"}
 
 

@@ -220,7 +220,7 @@ def test_an_error_of_a_group_stops_pods_that_a_limit_range_gives_gpus(tmp_path: 
     assert [each.answer for each in told.verdicts if "probe-given" in each.workload.name] == [Answer.NO]
 
 
-def test_a_taint_that_is_taken_to_stay_is_told_once(tmp_path: Path) -> None:
+def test_a_taint_assumed_to_stay_is_reported_once(tmp_path: Path) -> None:
     pod = probe("probe-whole", "nvidia.com/gpu")
     del pod["spec"]["tolerations"]
     (tmp_path / "pod.json").write_text(json.dumps(pod))

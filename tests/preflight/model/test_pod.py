@@ -99,7 +99,7 @@ def test_the_service_account_by_its_old_name() -> None:
     assert pod(serviceAccount="old", serviceAccountName="new").service_account == "new"
 
 
-def test_volumes_by_what_stands_behind_them() -> None:
+def test_volumes_by_their_storage() -> None:
     volumes = [
         {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "b", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}},
@@ -134,7 +134,7 @@ def test_pods_that_are_scheduled_otherwise_are_not_alike(changes: Any) -> None:
 @pytest.mark.parametrize(
     "part", ["hostNetwork", "schedulerName", "schedulingGates", "topologySpreadConstraints", "volumes"]
 )
-def test_a_part_that_is_not_known_is_told_of(part: str) -> None:
+def test_an_unknown_part_is_reported(part: str) -> None:
     found = pod(**{part: LATER})
 
     assert found.open_parts == (part,)

@@ -61,7 +61,7 @@ def test_what_the_whole_pod_says_goes_before_the_sum_and_its_runtime_comes_on_to
         assert found.get(name, 0) == said + overhead.get(name, 0)
 
 
-def test_a_place_that_a_container_asks_for_comes_beside_the_place_of_the_pod() -> None:
+def test_a_containers_request_for_pods_is_added_to_the_pod_itself() -> None:
     assert requests([Container("main", asked={"pods": 2})], [], {}, {}) == {"pods": 3}
 
 
@@ -109,7 +109,7 @@ def test_quantities_that_the_api_server_refuses(name: str, value: Any, why: str 
         assert invalid([container]) == ([] if why is None else [f"{part} {name}: {why}"])
 
 
-def test_every_wrong_amount_of_every_container_is_told_limits_first() -> None:
+def test_every_wrong_amount_of_every_container_is_reported_limits_first() -> None:
     wrong = Container("a", limits={"cpu": "x", "memory": "1"}, asked={"memory": "y"})
 
     assert invalid([wrong, Container("b", limits=LATER), Container("c", limits={"cpu": "z"})]) == [

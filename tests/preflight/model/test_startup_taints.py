@@ -46,11 +46,11 @@ def test_a_drivers_taint_does_not_last() -> None:
     assert split(group(GPU, S3)) == ((GPU,), (S3,), ())
 
 
-def test_nobody_is_wrong_where_nobody_is_seen() -> None:
+def test_no_group_is_wrong_without_an_autoscaler() -> None:
     assert split(group(S3))[2] == ()
 
 
-def test_an_autoscaler_that_is_not_told_is_wrong() -> None:
+def test_an_autoscaler_that_is_not_configured_is_wrong() -> None:
     assert split(group(GPU, S3), autoscaler()) == ((GPU,), (S3,), (S3,))
 
 
@@ -65,7 +65,7 @@ def test_an_autoscaler_that_is_not_told_is_wrong() -> None:
         {"startup_taint": "${Key}"},
     ],
 )
-def test_an_autoscaler_that_is_or_may_be_told_is_not(flags: dict[str, Any]) -> None:
+def test_an_autoscaler_that_is_or_may_be_configured_is_not(flags: dict[str, Any]) -> None:
     assert split(group(S3), autoscaler(**flags)) == ((), (S3,), ())
 
 

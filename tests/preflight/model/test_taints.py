@@ -61,7 +61,7 @@ def test_a_number_may_be_compared_once_the_gate_is_known() -> None:
 
 
 @pytest.mark.parametrize(("effect", "kept_off"), [("NoSchedule", 1), ("NoExecute", 1), ("PreferNoSchedule", 0)])
-def test_an_effect_that_only_prefers_keeps_nobody_off(effect: str, kept_off: int) -> None:
+def test_an_effect_that_only_prefers_keeps_no_pod_off(effect: str, kept_off: int) -> None:
     assert len(untolerated((), [Taint("a", "", effect)])) == kept_off
 
 
@@ -110,13 +110,13 @@ def test_a_taint_of_a_flag(text: str, taint: Taint | None) -> None:
     assert flag_taint(text) == taint
 
 
-def test_kubelet_is_told_several() -> None:
+def test_kubelet_gets_several() -> None:
     found = kubelet_taints(["--v=2", "--register-with-taints=a=b:NoSchedule,c:NoExecute"])
 
     assert [str(each) for each in found] == ["a=b:NoSchedule", "c:NoExecute"]
 
 
-def test_bottlerocket_is_told_by_key() -> None:
+def test_bottlerocket_gets_settings_by_key() -> None:
     assert setting_taints({"a": ["b:NoSchedule"], "c": "d:NoExecute", "e": ["nothing"]}) == (
         Taint("a", "b", "NoSchedule"),
         Taint("c", "d", "NoExecute"),
@@ -278,7 +278,7 @@ def test_a_taint_of_a_group(written: Any, taint: Taint) -> None:
     assert node_group_taints({"taints": [written]}) == node_group_taints({}) == ()
 
 
-def test_kubelet_is_told_by_one_flag_only() -> None:
+def test_kubelet_is_configured_by_one_flag_only() -> None:
     flags = ["--register-with-taints", "--node-labels=a=b:NoSchedule", '--register-with-taints="a=b:NoSchedule,b=c"']
 
     assert kubelet_taints(flags) == (Taint("a", "b", "NoSchedule"),)

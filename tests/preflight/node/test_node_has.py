@@ -68,7 +68,7 @@ def test_pods_have_an_address_each_of_the_first_card(cards: Any, addresses: int 
     assert least.get("pods") == most.get("pods") == pods
 
 
-def test_who_is_told_of_fewer_pods_takes_fewer_and_keeps_memory_for_all() -> None:
+def test_kubelet_with_fewer_pods_takes_fewer_and_reserves_memory_for_all() -> None:
     fewer, there = told({"maxPods": 30}), row()
 
     assert max_pods(fewer, there) == 30
@@ -126,7 +126,7 @@ def test_the_hypervisor_may_take_a_part_and_the_kernel_of_arm_some_more(architec
         ({"evictionHard": {"nodefs.available": "5%"}}, 3920, 15_391),
     ],
 )
-def test_kubelet_keeps_what_it_is_told(config: Any, cpu: int, memory: int) -> None:
+def test_kubelet_reserves_the_configured_amounts(config: Any, cpu: int, memory: int) -> None:
     class_of_nodes = launched(kubelet=config)
     written = {"max-pods": 58, **{_dashed(name): value for name, value in config.items()}}
     settings_of_nodes = {"kubernetes": written, "motd": {"kube-reserved": {"cpu": "4"}}}

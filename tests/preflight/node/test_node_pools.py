@@ -39,7 +39,7 @@ def asking(*requirements: tuple[str, str, str], group: str = KARPENTER) -> Pool:
         ("instance-gpu-memory", "Gt", "40000", "g6e.xlarge", "g6.xlarge"),
     ],
 )
-def test_comparisons_are_judged_against_the_catalogue(
+def test_comparisons_are_checked_with_the_catalogue(
     group: str, label: str, operator: str, value: str, taken: str, left: str
 ) -> None:
     types = gpu_types(asking((f"{group}/{label}", operator, value), group=group))

@@ -89,7 +89,7 @@ def test_a_group_says_its_size_itself() -> None:
     assert root_gib(pool(properties={"DiskSize": Unknown("${Later}")})) is None
 
 
-def test_local_disks_hold_pods_where_karpenter_is_told_so() -> None:
+def test_local_disks_hold_pods_if_karpenter_is_configured_so() -> None:
     row = catalogue()["g5.xlarge"]
 
     assert disk_bytes(pool(kind="karpenter", launch=class_launch({"instanceStorePolicy": "RAID0"})), row) == 250 * 10**9
@@ -97,7 +97,7 @@ def test_local_disks_hold_pods_where_karpenter_is_told_so() -> None:
     assert disk_bytes(pool(kind="karpenter", launch=plain), row) == 20 * GIB
 
 
-def test_kubelet_may_be_told_of_fewer_pods() -> None:
+def test_kubelet_may_be_configured_for_fewer_pods() -> None:
     row = catalogue()["g5.xlarge"]
     config = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 30}}}\n"
 

@@ -141,7 +141,7 @@ def test_without_a_region_its_pseudo_parameters_are_unknown() -> None:
     assert resolved({"Ref": "AWS::Region"}, region=None) == Unknown("${AWS::Region}")
 
 
-def test_the_partition_of_a_region_that_nobody_knows_is_unknown() -> None:
+def test_the_partition_of_an_unknown_region_is_unknown() -> None:
     assert resolved({"Ref": "AWS::Partition"}, region="nz-south-1") == Unknown("${AWS::Partition}")
 
 
@@ -272,7 +272,7 @@ def test_a_loop_is_named_as_not_read(tmp_path: Path) -> None:
         ({"Ref": "Kind"}, ("g6.xlarge", "g5.xlarge")),
     ],
 )
-def test_what_is_chosen_at_deployment_is_told_with_its_choices(value: Any, choices: Any) -> None:
+def test_a_choice_at_deployment_is_reported_with_its_values(value: Any, choices: Any) -> None:
     parts = {
         **PARTS,
         "Parameters": {

@@ -31,7 +31,7 @@ def test_lists_are_their_items(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["- 1\n", "a: b\n", "text\n", "kind: Pod\n"])
-def test_refuses_what_holds_nothing_to_judge(tmp_path: Path, content: str) -> None:
+def test_refuses_input_without_anything_to_check(tmp_path: Path, content: str) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(content)
 

@@ -185,7 +185,7 @@ def test_an_object_has_no_functions_of_cloudformation() -> None:
     assert document.content == {"kind": "Thing", "spec": {"a": "b"}}
 
 
-def test_what_is_merged_over_is_noted_as_what_stands_twice() -> None:
+def test_a_merged_key_is_noted_as_repeated() -> None:
     text = "x: &x {k: 2}\nz:\n  k: 1\n  <<: *x\nw:\n  <<: *x\n  k: 1\n"
 
     [document] = parse("a.yaml", text)

@@ -110,7 +110,7 @@ def test_a_template_with_branches_is_refused_by_name(tmp_path: Path) -> None:
         read_input([str(tmp_path / "pod.yaml")])
 
 
-def test_a_template_with_branches_in_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_template_with_branches_in_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(BLOCK)
     (tmp_path / "other.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n")
 

@@ -72,7 +72,9 @@ def test_an_overlay_is_rendered_with_its_patches(overlay: Path, named: str) -> N
     assert (pods(found), found.problems) == ([("Deployment ml/infer", 5)], ())
 
 
-def test_without_kubectl_the_base_is_judged_and_that_is_said(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kubectl_the_base_is_checked_and_that_is_reported(
+    overlay: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_programs(monkeypatch)
 
     found = read_input([str(overlay)])
@@ -194,7 +196,7 @@ def test_addresses_that_objects_get_are_no_files(overlay: Path) -> None:
     assert (list(made.texts), made.problems) == ([str(overlay / "prod")], [])
 
 
-def test_what_kubectl_refuses_is_said(overlay: Path) -> None:
+def test_an_error_of_kubectl_is_reported(overlay: Path) -> None:
     needs("kubectl")
     written(overlay, {"prod/kustomization.yaml": {"resources": ["../base"], "patches": [{"path": "no"}]}})
 
@@ -319,7 +321,7 @@ def test_no_folder_is_a_flag(tmp_path: Path, program: str, kind: str, monkeypatc
     assert "name: train" in text
 
 
-def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_helm_the_chart_is_reported_as_not_checked(chart: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_programs(monkeypatch)
     written(chart, {"../pod.yaml": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}})
 
@@ -329,7 +331,7 @@ def test_without_helm_the_chart_is_said_not_to_be_judged(chart: Path, monkeypatc
     assert why == "its chart isn't rendered, because helm isn't on PATH; run helm template, and check its output"
 
 
-def test_what_helm_refuses_is_said(chart: Path) -> None:
+def test_an_error_of_helm_is_reported(chart: Path) -> None:
     needs("helm")
     written(chart, {"templates/pod.yaml": '{{ fail "no" }}'})
 

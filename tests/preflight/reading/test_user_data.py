@@ -73,7 +73,7 @@ def test_formats(text: str, kind: str) -> None:
         ('[settings.kubernetes.node-labels]\na = "b"\n', {"a": "b"}),
     ],
 )
-def test_labels_that_kubelet_is_told(text: str, labels: dict[str, str]) -> None:
+def test_labels_in_the_configuration_of_kubelet(text: str, labels: dict[str, str]) -> None:
     assert read_user_data(text, encoded=False).node_labels == labels
 
 
@@ -139,7 +139,7 @@ def test_what_a_plugin_offers_may_not_be_known(config: Any) -> None:
     assert not plugin_offer(config).known
 
 
-def test_bottlerocket_renames_shares_unless_told_otherwise() -> None:
+def test_bottlerocket_renames_shares_by_default() -> None:
     sharing = {"device-sharing-strategy": "time-slicing", "time-slicing": {"replicas": 3}}
 
     offer = bottlerocket_offer({"kubelet-device-plugins": {"nvidia": sharing}}, "g6")

@@ -73,7 +73,7 @@ def test_what_is_not_known_is_named(tmp_path: Path, spec: dict[str, Any], told: 
     assert asking(tmp_path, spec) == told
 
 
-def test_a_sum_of_which_a_part_is_not_known_is_not_told(tmp_path: Path) -> None:
+def test_a_sum_with_an_unknown_part_is_not_reported(tmp_path: Path) -> None:
     beside = {"name": "log", "resources": {"requests": {"cpu": "${CPU}"}}}
     known = {"name": "proxy", "resources": {"requests": {"cpu": 2}}}
 

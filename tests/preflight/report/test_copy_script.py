@@ -164,7 +164,7 @@ def test_views_are_valid(file: Path, mirror: str | None) -> None:
     assert "| Image | Requested by |" in markdown.render(shown)
 
 
-def test_nodes_are_told_of_a_mirror_unless_it_is_ecr(file: Path) -> None:
+def test_nodes_are_configured_for_a_mirror_unless_it_is_ecr(file: Path) -> None:
     told, of_ecr = view(file, PLAIN).mirror, view(file, ECR).mirror
 
     assert told

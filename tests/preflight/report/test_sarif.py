@@ -40,7 +40,7 @@ def test_log_names_its_version_and_schema() -> None:
     assert log["$schema"].endswith("sarif-schema-2.1.0.json")
 
 
-def test_rules_are_told_once_each_with_help(run: dict[str, Any]) -> None:
+def test_rules_are_listed_once_each_with_help(run: dict[str, Any]) -> None:
     rules = run["tool"]["driver"]["rules"]
 
     assert [each["id"] for each in rules] == ["GPU901", "GPU902", "GPU903"]

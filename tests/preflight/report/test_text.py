@@ -118,7 +118,7 @@ def test_places_of_one_rule_are_cut() -> None:
     assert "10 more places; --format json lists all" in written
 
 
-def test_what_could_not_be_read_stands_in_the_verdict_of_explain() -> None:
+def test_unread_input_is_in_the_result_of_explain() -> None:
     told = samples.explanation()
     view = explain_view([replace(told, verdicts=tuple(each for each in told.verdicts if each.answer is Answer.YES))])
     unread = Unread(Origin("a.json", "stack/Transform"), "the template that macro M returns cannot be read")

@@ -53,7 +53,7 @@ def priority_class(name: str, value: int, **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("policy", "expected"), [("Never", NO), ("PreemptLowerPriority", YES)])
 @pytest.mark.parametrize("by_default", [True, False])
-def test_a_job_that_preempts_nobody_waits_for_services_of_lower_priority(
+def test_a_job_that_never_preempts_waits_for_services_of_lower_priority(
     tmp_path: Path, policy: str, expected: Answer, by_default: bool
 ) -> None:
     job = deployment("train", 1, {"restartPolicy": "Never"} | ({} if by_default else {"priorityClassName": "high"}))

@@ -83,7 +83,7 @@ def test_the_one_of_higher_priority_stays() -> None:
     assert answers(asking("a", 3, there), asking("b", 3, there, priority=9)) == [NO, YES]
 
 
-def test_jobs_run_one_after_another_and_beside_services() -> None:
+def test_jobs_run_one_after_another_and_next_to_services() -> None:
     there = four()
 
     assert answers(asking("a", 4, there, kind="JobSet"), asking("b", 4, there, kind="JobSet")) == [YES, YES]
@@ -117,7 +117,7 @@ def test_what_fits_in_some_way_is_not_refused(seed: int) -> None:
 
 @settings(max_examples=60)
 @given(crowds())
-def test_a_crowd_is_judged_whatever_it_asks(crowd: list[Verdict]) -> None:
+def test_contention_is_checked_for_any_requests(crowd: list[Verdict]) -> None:
     settled = check_contention(crowd)
 
     assert [each.workload for each in settled] == [each.workload for each in crowd]

@@ -234,7 +234,7 @@ def test_pods_that_no_pool_may_take_are_not_left_over() -> None:
     assert pack([waiting("a", [taking(answer=NO)])]) == Packing((), ())
 
 
-def test_pods_that_no_pool_may_take_keep_nobody_else_from_a_node() -> None:
+def test_pods_that_fit_no_pool_keep_no_other_pod_from_a_node() -> None:
     packing = pack([waiting("a", [taking(answer=NO)], gpus=4), waiting("b", [taking()])])
 
     assert used(packing) == [("p", 1, 4, {"b": 1})]
@@ -248,7 +248,7 @@ def test_replicas_that_are_not_known_are_one() -> None:
     assert used(pack([waiting("a", [taking()], replicas=None)])) == [("p", 1, 4, {"a": 1})]
 
 
-def test_nobody_looks_into_a_pool_once_all_are_placed() -> None:
+def test_no_pool_is_tried_after_all_are_placed() -> None:
     packing = pack([waiting("a", [taking("p"), taking("q")])])
 
     assert used(packing) == [("p", 1, 4, {"a": 1})]
@@ -354,7 +354,7 @@ def test_pods_with_a_host_port_have_a_node_each() -> None:
     assert used(packing) == [("p", 2, 8, {"large": 1, "port": 2})]
 
 
-def test_beside_a_pod_with_a_host_port_others_find_room() -> None:
+def test_other_pods_find_room_next_to_a_pod_with_a_host_port() -> None:
     there = [taking()]
 
     packing = pack([waiting("port", there, spec=HOST_PORT, priority=1), waiting("small", there, replicas=3)])

@@ -196,7 +196,7 @@ def test_a_label_that_the_node_has_not(selector: Any, labels: Any, answer: Answe
     assert against(chooses(**selector), there) == (Reason(answer, "label", text),)
 
 
-def test_a_label_of_unknown_value_is_not_told_as_a_choice_of_values() -> None:
+def test_a_label_of_unknown_value_is_not_reported_as_a_choice_of_values() -> None:
     absent = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [absent]}}
 
@@ -212,7 +212,7 @@ def test_a_label_that_the_node_has_keeps_no_pod_off() -> None:
     assert fits(chooses(team="a"), node(labels=labels, believed_labels=labels), pool()).answer is YES
 
 
-def test_only_what_is_not_met_is_told() -> None:
+def test_only_unmet_requirements_are_reported() -> None:
     labels = {"team": exactly("a")}
 
     reasons = against(chooses(team="a", rank="1"), node(labels=labels, believed_labels=labels))
@@ -258,7 +258,7 @@ def test_what_keeps_a_pod_off_the_node_is_not_said_of_the_autoscaler_too() -> No
     assert unexpected(wanted(**{GPU: 2}), node()) == ()
 
 
-def test_what_the_autoscaler_does_expect_is_not_told() -> None:
+def test_resources_that_the_autoscaler_expects_are_not_reported() -> None:
     there = node(labels={"team": exactly("a"), "rank": exactly("1")}, believed_labels={"team": exactly("a")})
 
     [reason] = unexpected(chooses(team="a", rank="1"), there)
@@ -416,13 +416,13 @@ def test_a_request_of_nothing_is_met_by_a_node_that_has_none() -> None:
     )
 
 
-def test_every_node_takes_a_pod_where_nobody_knows_how_many() -> None:
+def test_every_node_takes_a_pod_if_the_number_is_unknown() -> None:
     there = node(has={GPU: 1}, unsaid=frozenset(("pods",)))
 
     assert against(wanted(**{GPU: 1}), there) == ()
 
 
-def test_what_is_asked_beside_the_place_of_the_pod_is_still_asked() -> None:
+def test_requests_next_to_the_place_of_the_pod_are_kept() -> None:
     there = node(has={}, unsaid=frozenset(("pods",)))
 
     [reason] = against(wanted(**{"pods": 1, "example.com/a": 1}), there)
@@ -436,7 +436,7 @@ def test_a_request_that_is_not_known_may_keep_a_pod_off() -> None:
     assert against(wanted(**{GPU: LATER}), node()) == (Reason(UNKNOWN, "resource", text),)
 
 
-def test_a_limit_that_is_not_known_beside_a_request_that_is_may_be_refused() -> None:
+def test_an_unknown_limit_with_a_known_request_may_be_refused() -> None:
     resources = {"limits": {"cpu": LATER}, "requests": {"cpu": 1}}
 
     [reason] = against(wanted(spec={"containers": [{"name": "main", "resources": resources}]}), node())

@@ -35,7 +35,7 @@ def verdict(folder: Path, **more: object) -> Verdict:
     return judged
 
 
-def test_a_cluster_without_pools_is_told_so(tmp_path: Path) -> None:
+def test_a_cluster_without_pools_is_reported(tmp_path: Path) -> None:
     found = verdict(tmp_path)
 
     assert found.answer is Answer.NO

@@ -127,7 +127,7 @@ def test_more_nodes_than_run_need_an_autoscaler(tmp_path: Path, replicas: int, e
     assert found == {"chat": expected}
 
 
-def test_what_runs_without_an_autoscaler_is_said(tmp_path: Path) -> None:
+def test_a_cluster_without_an_autoscaler_is_reported(tmp_path: Path) -> None:
     found = verdicts(tmp_path, [group("a", "a", 1, 5)], deployment("chat", 3))
 
     assert [each.text for each in found["chat"].reasons] == [

@@ -118,7 +118,7 @@ def test_fewer_replicas_never_leave_one_pending(cluster: Json, pods: list[Json])
 
 @property_of
 @given(worlds(), jobs(most=12))
-def test_what_is_remembered_is_what_is_judged_anew(world: Json, pods: list[Json]) -> None:
+def test_cached_results_equal_new_ones(world: Json, pods: list[Json]) -> None:
     cluster = read(world, pods)
     case = Case(cluster)
 
@@ -136,7 +136,7 @@ def test_what_is_remembered_is_what_is_judged_anew(world: Json, pods: list[Json]
 
 @property_of
 @given(worlds(), jobs())
-def test_each_pod_is_judged_as_if_it_were_the_first(cluster: Json, pods: list[Json]) -> None:
+def test_each_pod_is_checked_as_if_it_were_the_first(cluster: Json, pods: list[Json]) -> None:
     together = answers(cluster, pods)
 
     alone = {key: answer for each in pods for key, answer in answers(cluster, [each]).items()}

@@ -21,7 +21,7 @@ from gpu_preflight.schema.fields import Fields
         ("somebodys-karpenter", {"settings": {"clusterNam": "demo"}}, []),
     ],
 )
-def test_only_a_slip_for_a_known_value_is_told(chart: str, values: dict[str, Any], told: list[str]) -> None:
+def test_only_a_typo_of_a_known_value_is_reported(chart: str, values: dict[str, Any], told: list[str]) -> None:
     release = Chart(chart, "1.15.1", values, Origin("file", "chart"), {}, "kube-system")
 
     assert [each.path for each in Fields().chart_faults(release)] == told

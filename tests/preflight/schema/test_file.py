@@ -84,7 +84,7 @@ def test_each_kind_has_one_source() -> None:
     assert find_schema("example.com/v1/Thing") is None
 
 
-def test_it_says_what_a_resource_is_made_anew_for() -> None:
+def test_it_lists_the_properties_that_replace_a_resource() -> None:
     for kind in cloudformation.types():
         said = cloudformation.read_schema(kind).get("createOnlyProperties", ())
         schema = find_schema(kind)

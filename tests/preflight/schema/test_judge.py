@@ -111,7 +111,7 @@ def test_a_path_leads_to_the_field() -> None:
     assert faults({"a": [{"b": 1}, {"b": 0}]}, schema) == ["a[1].b must be at least 1, got 0"]
 
 
-def test_a_field_that_its_kind_has_elsewhere_is_told_its_place() -> None:
+def test_an_error_about_a_misplaced_field_names_its_place() -> None:
     spec = {"disruption": {"expireAfter": "720h", "consolidateAfter": "1m"}}
     content = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}
 

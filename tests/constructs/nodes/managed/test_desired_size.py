@@ -143,14 +143,14 @@ def test_it_is_asked_again_for_a_changed_group_and_for_no_other(what: str) -> No
 
 
 @pytest.mark.parametrize("what", TOUCHED)
-def test_it_is_asked_again_for_what_somebody_else_does_to_a_group(what: str) -> None:
+def test_it_is_called_again_after_any_change_of_a_group(what: str) -> None:
     before, after = made(), made(TOUCHED[what])
 
     assert asked(before) != asked(after)
     assert asked(before, "Other") == asked(after, "Other")
 
 
-def test_what_a_group_refers_to_stands_in_what_is_asked() -> None:
+def test_references_of_a_group_are_in_the_request() -> None:
     """No hash sees that what a reference names is replaced, or gets another version; CloudFormation does."""
     resources = made()
     _, told = group_of(resources)

@@ -159,7 +159,7 @@ def test_a_group_in_the_place_of_another_starts_with_what_runs_there(
     assert code.sizes(sent, NOW)["DesiredSize"] == becomes
 
 
-def test_what_somebody_scaled_stays(aws: Aws, code: ModuleType) -> None:
+def test_a_size_that_was_changed_stays(aws: Aws, code: ModuleType) -> None:
     aws.cluster()
     behind = aws.group()
     aws.scale(behind, 5)
@@ -208,7 +208,7 @@ def test_a_group_that_is_none_any_more_does_not_count(aws: Aws, code: ModuleType
     assert desired(code, least=1) == 1
 
 
-def test_where_the_auto_scaling_group_is_not_told_ekss_number_counts(aws: Aws, code: ModuleType) -> None:
+def test_without_a_number_in_the_auto_scaling_group_ekss_number_counts(aws: Aws, code: ModuleType) -> None:
     aws.cluster()
     aws.group(least=2)
     eks_backends[ACCOUNT][REGION].describe_nodegroup("demo", "l4").resources = {}
@@ -297,7 +297,7 @@ def test_permissions_that_are_not_there_yet_are_waited_for(code: ModuleType, mon
     assert waited == [5, 10]
 
 
-def test_a_deletion_asks_nobody(code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_calls_no_api(code: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Answers(monkeypatch, code)
     monkeypatch.setattr(code.boto3, "client", lambda *_: pytest.fail("asked"))
 

@@ -38,7 +38,7 @@ def hub(**changes: Any) -> HubModel:
     return HubModel(**says | changes)
 
 
-def test_a_server_is_told_where_its_model_is() -> None:
+def test_a_server_gets_the_location_of_its_model() -> None:
     told = [
         copied().location,
         MountedModel(bucket=BUCKET, path="/weights").location,

@@ -338,7 +338,7 @@ def test_six_gib_are_enough_for_buffers_of_four(stack: cdk.Stack, cluster: eks.I
     assert serve(stack, cluster, StreamedModel(bucket=bucket), memory_gib=6).pod.memory_gib == 6
 
 
-def test_a_service_account_that_has_an_identity_is_told_to_pass_it(
+def test_an_error_about_a_service_account_with_an_identity_advises_to_pass_it(
     stack: cdk.Stack, cluster: eks.ICluster, bucket: s3.IBucket
 ) -> None:
     WorkloadIdentity(stack, "Mine", cluster=cluster, service_account="mine")

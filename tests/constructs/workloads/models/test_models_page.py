@@ -44,7 +44,7 @@ def test_the_page_names_arguments_that_are_there(kind: type) -> None:
     assert set(re.findall(r"(\w+)=", said)) <= {*kind.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
-def test_every_figure_says_whether_somebody_measured_it() -> None:
+def test_every_figure_states_whether_it_was_measured() -> None:
     [table] = re.findall(r"^## How long loading takes\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
     rows = [each for each in table.splitlines() if each.startswith("|")][2:]
 

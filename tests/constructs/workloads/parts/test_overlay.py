@@ -40,7 +40,7 @@ def test_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"spec": {"hostNetwork": True}}, {"template": {}}, {"metadata": {"labels": {}}}])
-def test_what_stands_around_the_spec_is_refused(wrong: dict[str, Any]) -> None:
+def test_fields_around_the_spec_are_refused(wrong: dict[str, Any]) -> None:
     [field] = wrong
 
     with pytest.raises(

@@ -40,7 +40,7 @@ def test_a_clean_config_has_no_certain_error(tmp_path: Path) -> None:
     assert [each.problem.message for each in report.findings if each.counts] == []
 
 
-def test_what_stands_in_no_file_is_told(tmp_path: Path) -> None:
+def test_settings_in_no_file_are_reported(tmp_path: Path) -> None:
     found = given(tmp_path, gitops={"flux": {"gitProvider": "github"}})
 
     assert [each.origin.path for each in found.problems] == [
@@ -109,7 +109,7 @@ def test_fargate_profiles_are_in_the_words_of_the_service(tmp_path: Path) -> Non
     ]
 
 
-def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
+def test_a_config_with_broken_parts_is_checked(tmp_path: Path) -> None:
     groups = [
         {"name": "gpu", "amiFamily": {"a": 1}, "instanceType": "g6.xlarge"},
         {"name": "gpu", "instanceType": "g6.xlarge", "taints": [{"key": ["a"]}]},
@@ -122,7 +122,7 @@ def test_a_config_with_broken_parts_is_judged(tmp_path: Path) -> None:
     assert len(check(found).cases) == 1
 
 
-def test_groups_that_are_no_list_are_told(tmp_path: Path) -> None:
+def test_groups_that_are_no_list_are_reported(tmp_path: Path) -> None:
     found = given(tmp_path, managedNodeGroups={"gpu": {"instanceType": "g6.xlarge"}})
 
     assert "the groups can't be read, because they aren't a list" in [each.reason for each in found.problems]

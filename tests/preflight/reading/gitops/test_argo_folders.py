@@ -51,7 +51,7 @@ def test_images(tmp_path: Path, said: str, image: str) -> None:
     assert found.spec["template"]["spec"]["containers"][0]["image"] == image
 
 
-def test_settings_that_are_not_read_are_told(tmp_path: Path) -> None:
+def test_settings_that_are_not_read_are_reported(tmp_path: Path) -> None:
     found = with_settings(tmp_path, namePrefix="x-", kubeVersion="1.36", version="v5.5.0")
 
     assert only(found).name == "infer"
@@ -99,7 +99,7 @@ def test_values_of_a_chart_in_the_repository(tmp_path: Path) -> None:
     assert told(found) == []
 
 
-def test_values_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_values_are_reported(tmp_path: Path) -> None:
     owner = application({"path": "charts/app", "helm": {"valueFiles": ["../../../secret.yaml"]}})
 
     found = given(tmp_path, argo=[owner], **CHART)
@@ -130,7 +130,7 @@ def test_values_of_another_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["$config/none.yaml", "$other/values/karpenter.yaml", "values.yaml", "$config/../a.yaml"]
 )
-def test_values_elsewhere_are_told(tmp_path: Path, name: str) -> None:
+def test_values_elsewhere_are_reported(tmp_path: Path, name: str) -> None:
     found = of_registry(tmp_path / "inside", {"valueFiles": [name]}, values__karpenter=[{"a": 1}])
 
     assert (found.charts[0].values, told(found)) == (

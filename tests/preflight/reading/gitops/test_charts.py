@@ -55,7 +55,7 @@ def test_an_application_of_argo_cd(tmp_path: Path) -> None:
     assert chart.origin.path == "Application argocd/plugin"
 
 
-def test_values_beside_an_object_of_values_are_not_read(tmp_path: Path) -> None:
+def test_values_next_to_an_object_of_values_are_not_read(tmp_path: Path) -> None:
     written = ARGO.replace("      parameters:", "      valuesObject: {affinity: {b: 2}}\n      parameters:")
 
     chart = only(given(tmp_path, written))
@@ -87,7 +87,7 @@ def test_a_path_among_the_files_is_no_problem(tmp_path: Path) -> None:
     assert given(tmp_path, application).problems == ()
 
 
-def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
+def test_kustomize_settings_of_an_application_are_reported(tmp_path: Path) -> None:
     source = "{source: {path: ., kustomize: {patches: [{patch: x}]}}}"
     application = f"apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {source}\n"
 
@@ -96,7 +96,7 @@ def test_kustomize_settings_of_an_application_are_told(tmp_path: Path) -> None:
     ]
 
 
-def test_values_in_files_elsewhere_are_told(tmp_path: Path) -> None:
+def test_values_in_files_elsewhere_are_reported(tmp_path: Path) -> None:
     found = given(tmp_path, ARGO.replace("    helm:\n", "    helm:\n      valueFiles: [$values/plugin.yaml]\n"))
 
     assert "values of chart nvidia-device-plugin" in found.problems[0].reason
@@ -143,7 +143,7 @@ def test_a_release_of_flux(tmp_path: Path) -> None:
     assert found.problems == ()
 
 
-def test_values_of_a_release_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_values_of_a_release_are_reported(tmp_path: Path) -> None:
     found = given(tmp_path, FLUX, SETTINGS)
 
     assert [each.reason for each in found.problems] == ["values of chart karpenter in ConfigMap one aren't read"]
@@ -173,7 +173,7 @@ def test_a_release_of_a_registry(tmp_path: Path) -> None:
     assert (chart.name, chart.version) == ("karpenter", "1.15.1")
 
 
-def test_a_release_whose_source_is_elsewhere_is_told(tmp_path: Path) -> None:
+def test_a_release_whose_source_is_elsewhere_is_reported(tmp_path: Path) -> None:
     found = given(tmp_path, CHART_REFERENCE, SETTINGS, ONE)
 
     assert (found.charts, [each.reason for each in found.problems]) == (
@@ -182,7 +182,7 @@ def test_a_release_whose_source_is_elsewhere_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_patches_of_a_kustomization_are_told(tmp_path: Path) -> None:
+def test_patches_of_a_kustomization_are_reported(tmp_path: Path) -> None:
     spec: Any = "{path: ./apps, patches: [{patch: x}]}"
     text = f"apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: a}}\nspec: {spec}\n"
 

@@ -67,7 +67,7 @@ def test_its_level_refuses_pods(tmp_path: Path) -> None:
         ({"name": "prod"}, {}, False),
     ],
 )
-def test_several_clusters_are_told(tmp_path: Path, first: Any, second: Any, several: bool) -> None:
+def test_several_clusters_are_reported(tmp_path: Path, first: Any, second: Any, several: bool) -> None:
     found = given(tmp_path, argo=[of_chart(destination=first), of_chart(destination=second)])
 
     assert any("all are checked as one cluster" in each for each in told(found)) is several

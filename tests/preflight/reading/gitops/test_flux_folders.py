@@ -151,7 +151,7 @@ def test_substitutes_of_config_maps(tmp_path: Path) -> None:
     assert told(found) == []
 
 
-def test_a_source_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_source_is_reported(tmp_path: Path) -> None:
     owner = kustomization(postBuild={"substituteFrom": SOURCES})
     asked = {"a": "${A}", "b": "${B}"}
 
@@ -173,7 +173,7 @@ def test_values_of_a_secret_are_not_known(tmp_path: Path) -> None:
     assert selector == {"a": Unknown("${A}"), "b": "b", "c": "c"}
 
 
-def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
+def test_an_error_of_kustomize_is_reported(tmp_path: Path) -> None:
     owner = kustomization(patches=[{"patch": json.dumps({**MERGING, "metadata": {"name": "other"}})}])
 
     found = given(tmp_path, clusters__prod=[owner], apps__infer=[deployment()])
@@ -182,7 +182,7 @@ def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
     assert told(found)[0].startswith("changes to ./apps by its patches aren't read, because kubectl failed")
 
 
-def test_without_a_program_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_programs(monkeypatch)
     monkeypatch.setattr("shutil.which", lambda name: None)
 
@@ -205,7 +205,7 @@ def test_a_base_that_would_be_fetched_is_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["apps/far", "../outside"])
-def test_a_folder_elsewhere_is_told(tmp_path: Path, path: str) -> None:
+def test_a_folder_elsewhere_is_reported(tmp_path: Path, path: str) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "pod.yaml").write_text("{}")
 
@@ -253,7 +253,7 @@ def test_values_of_such_a_chart_that_are_not_there(tmp_path: Path) -> None:
     assert told(found) == ["changes to ./charts/app by its helm values, Secret more aren't read"]
 
 
-def test_files_that_flux_may_leave_out_are_told(tmp_path: Path) -> None:
+def test_files_that_flux_may_leave_out_are_reported(tmp_path: Path) -> None:
     source = {
         "apiVersion": "source.toolkit.fluxcd.io/v1",
         "kind": "GitRepository",
