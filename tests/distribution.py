@@ -73,14 +73,15 @@ def send_results_only(config: pytest.Config) -> None:
         return
     for plugin in config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "WorkerInteractor":
-            plugin.sendevent = _results_only(plugin.sendevent)  # type: ignore[attr-defined]
+            plugin.sendevent = _results_only(plugin.sendevent)
 
 
 def _results_only(send: Any) -> Any:
     def filtered(name: str, **more: Any) -> None:
-        data = more.get("data")
-        if name == "testreport" and data["when"] != "call" and data["outcome"] == "passed":
-            return
+        if name == "testreport":
+            data = more["data"]
+            if data["when"] != "call" and data["outcome"] == "passed":
+                return
         if name != "logstart":
             send(name, **more)
 
