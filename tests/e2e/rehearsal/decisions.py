@@ -1,4 +1,4 @@
-"""What Karpenter and the scheduler decide on pods, many at once, while no instance becomes a node."""
+"""The decisions of Karpenter and the scheduler on pods, many at once, while no instance becomes a node."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gpu_rehearsal.stage import Stage
 
 # How long a batch may take. Karpenter waits for 10 seconds at most until it looks at pods that keep coming.
 BATCH_SECONDS = 240.0
-# A pod is touched that often until it is decided on: Karpenter counts it anew when it changes, or after 30 seconds.
+# A pod is touched that often until its decision: Karpenter counts it again when it changes, or after 30 seconds.
 POLL_SECONDS = 3.0
 # How long NodePools may take until nodes can come of them.
 READY_SECONDS = 300.0
 _NAMESPACE = "agree"
 _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
-# Of Karpenter 1.14: pods that are not bound, and that it has found a place for; a pod that it has none for loses it.
+# In Karpenter 1.14: unbound pods with a place that it found; a pod without one is removed from them.
 # Source: sigs.k8s.io/karpenter v1.14.1 pkg/controllers/metrics/pod/controller.go
 _PLACED = re.compile(r'^karpenter_pods_provisioning_unbound_time_seconds\{name="([^"]+)",namespace="([^"]+)"\}', re.M)
 _METRICS = "Serving metrics server"
@@ -38,11 +38,11 @@ Answered = TypeVar("Answered")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """What became of a pod.
+    """The decision about a pod.
 
     Attributes:
-        runs: Whether a node is there for it or is started; ``None`` where nobody decided in time.
-        message: Why not, in the words of who said so.
+        runs: Whether a node is there for it or is started; ``None`` if there was no decision in time.
+        message: Why not, in the words of the component that decided.
     """
 
     runs: bool | None
@@ -54,7 +54,7 @@ class Decisions:
 
     Args:
         stage: The stage, with a Karpenter that runs.
-        slots: How many pods are asked of at once; each in a namespace of its own.
+        slots: How many pods are created at once; each in a separate namespace.
     """
 
     def __init__(self, stage: Stage, *, slots: int) -> None:
@@ -124,7 +124,7 @@ class Decisions:
         return found
 
     def _said(self, waited: set[str]) -> Iterator[tuple[str, Decision]]:
-        """Yield what is decided by now; what has a place has it, whatever was said before."""
+        """Yield the decisions until now; a place counts more than any earlier message."""
         for each in self._client.list("/api/v1/events", fieldSelector="reason=FailedScheduling"):
             key = f"{each['involvedObject'].get('namespace')}/{each['involvedObject']['name']}"
             if key in waited and _speaker(each) == "karpenter":
@@ -175,7 +175,7 @@ class Decisions:
         """Delete the nodes that are on their way.
 
         Not between batches: a node on its way takes any pod that a new one of its kind would, and another is started
-        for those that it does not take. What is different then is asked of once more, alone.
+        for those that it does not take. A pod with a different result is then tried once more, alone.
         """
         self._together(self._client.delete, [f"{_CLAIMS}/{each}" for each in self._on_their_way()])
 

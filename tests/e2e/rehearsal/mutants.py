@@ -4,7 +4,7 @@
     report = play([mutant.write(assembly, folder)], props)
     assert mutant.seen(report)
 
-A scenario that no mutant fails judges nothing.
+A scenario that no mutant fails checks nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Mutant:
     Attributes:
         change: Makes it so, in the resources of a template.
         scenario: Scenario that must fail.
-        names: What its failed lines must say, as a pattern: who reads them must find the cause.
+        names: A pattern of its failed lines: they must name the cause.
     """
 
     change: Callable[[Resources], None]
@@ -183,7 +183,7 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "a pool has an unwanted taint": Mutant(_an_unwanted_taint, "Scale", r"example.com/x"),
     "instances get no user data": Mutant(_instances_get_no_user_data, "Scale", r"isn.t a node: .*user data"),
-    "the queue lets nobody send": Mutant(
+    "the queue's policy allows no sender": Mutant(
         _the_queue_lets_nobody_send, "Permissions", r"events.amazonaws.com.*sqs:SendMessage.*doesn.t allow"
     ),
 }
@@ -209,7 +209,7 @@ def _needs(resource: Mapping[str, Any]) -> list[str]:
 
 
 def _drop(resources: Resources, which: Callable[[dict[str, Any]], bool]) -> None:
-    """Take resources away, and what waited for them waits no longer."""
+    """Remove resources, and their names from DependsOn."""
     dropped = {name for name, each in resources.items() if which(each)}
     for name in dropped:
         del resources[name]

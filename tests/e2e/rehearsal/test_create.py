@@ -54,13 +54,8 @@ def test_what_is_created_runs(name: str, tmp_path: Path, props: Props) -> None:
     assert not_simulated == NOT_PLAYED.get(name, frozenset())
 
 
-<<<<<<< HEAD
-def test_a_cluster_of_somebody_else_is_not_played(tmp_path: Path) -> None:
-    found = {each.stack: each for each in synthesize_app(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
-=======
 def test_a_cluster_of_another_owner_is_not_played(tmp_path: Path) -> None:
-    found = {each.stack: each for each in assemblies_of(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
->>>>>>> 0d3b009b (Tests: plainer names of tests)
+    found = {each.stack: each for each in synthesize_app(ROOT / "examples/existing_cluster/app.py", tmp_path, {})}
 
     why = why_not_simulated(found["GpuPools"].template)
     assert why.startswith("a rehearsal plays one cluster with a name in the template, got []; pass --stack")
