@@ -223,30 +223,36 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
     Fix: Create a Team with this namespace, or apply a Namespace before the object, or use an existing namespace.
     """
     cluster = case.cluster
-    homeless: dict[str, list[Object]] = {}
+    homeless: dict[tuple[str, bool], list[Object]] = {}
     for each in cluster.objects:
-        if _is_applied_with_its_cluster(each, cluster) and each.kind not in CLUSTER_SCOPED:
-            homeless.setdefault(each.namespace, []).append(each)
+        later = _is_applied_later(each, cluster)
+        if later is not None and each.kind not in CLUSTER_SCOPED:
+            homeless.setdefault((each.namespace, later), []).append(each)
     makers = Makers(cluster)
-    for namespace, objects in homeless.items():
+    for (namespace, later), objects in homeless.items():
         answer = makers.has_namespace(namespace)
         if answer is Answer.YES or is_expression(namespace):
             continue
         workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
-        unknown = answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
+        unknown = later or answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
         text = f"no object in the input creates its namespace {namespace} in the new cluster"
+        if later:
+            text += ", and it must exist before this stack is deployed"
         for workload in workloads.values():
             yield Problem.from_subject(workload, text, unknown=unknown)
         if not workloads:
             yield Problem(objects[0], f"{objects[0].kind} {objects[0].name}: {text}", unknown=unknown)
 
 
-def _is_applied_with_its_cluster(each: Object, cluster: Cluster) -> bool:
-    """Whether one deployment creates the cluster and applies the object, so users can't create its namespace."""
+def _is_applied_later(each: Object, cluster: Cluster) -> bool | None:
+    """Whether a stack that is deployed after the cluster applies the object, so a person may create its namespace.
+
+    ``None`` if the input doesn't create the cluster, or no stack applies the object.
+    """
     made, applied = cluster.resource, cluster.resources.get(each.origin.resource or "")
     if made is None or applied is None or isinstance(dig(dict(each.content), "metadata", "namespace"), Unknown):
-        return False
-    return applied.file == made.file
+        return None
+    return applied.file != made.file
 
 
 @rule("GPU492", "error", source=_KUSTOMIZE)

@@ -146,7 +146,9 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
             runs = f"Kubernetes {version}" if version else "Kubernetes 1.33 and later"
             message = f"its nodes need an Amazon Linux 2 image, but AWS published none for {runs}"
             field = "AmiType" if "AmiType" in pool.properties else ""
-            yield Problem.from_subject(pool, message, unknown=version is None, field=field)
+            # Only a node group has an AmiType.
+            fix = f"Set amiSelectorTerms to alias al2023@{NEWEST_WITHOUT_FAULT}." if pool.kind == "karpenter" else ""
+            yield Problem.from_subject(pool, message, fix=fix, unknown=version is None, field=field)
 
 
 def _version(cluster: Cluster, pool: Pool) -> str | None:

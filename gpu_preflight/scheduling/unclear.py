@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from gpu_facts.charts import GPU_OPERATOR
 from gpu_facts.hardware.regions import is_seen_zone
 from gpu_facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
 from gpu_facts.labels import RESOURCE_TAG
@@ -296,11 +297,15 @@ def relied_upon(workload: Workload, pools: Iterable[PoolVerdict], cluster: Clust
         pools: The result for each pool.
         cluster: Their cluster.
     """
-    always = (*image_assumptions(workload.pod), *_external_data_assumptions(workload, cluster))
+    taking = [each.pool for each in pools if each.answer is not Answer.NO]
+    always = (
+        *image_assumptions(workload.pod),
+        *_external_data_assumptions(workload, cluster),
+        *_driver_assumptions(workload, taking, cluster),
+    )
     if cluster.sees_objects:
         # Secrets and ConfigMaps are often created by hand and aren't in a Git repository.
         return tuple(dict.fromkeys(always))
-    taking = [each.pool for each in pools if each.answer is not Answer.NO]
     found = (
         *always,
         *_named_objects(workload, cluster),
@@ -382,6 +387,14 @@ def _karpenter_assumptions(pools: list[Pool], cluster: Cluster) -> Iterator[str]
         role = known_text(pool.launch.role)
         named = f"IAM role {role}" if role else "its IAM role"
         yield f"{named}, the subnets and the security groups that EC2NodeClass {pool.node_class.name} selects exist"
+
+
+def _driver_assumptions(workload: Workload, pools: list[Pool], cluster: Cluster) -> Iterator[str]:
+    """Yield the assumption that an image whose content isn't known, such as a custom one, has NVIDIA's driver."""
+    # The GPU Operator installs a driver where the image has none.
+    if workload.pod.asks_for_gpu and cluster.chart(GPU_OPERATOR) is None:
+        unknown = (each.name for each in pools if has_driver(each) is Answer.UNKNOWN)
+        yield from (f"the image of pool {each} has NVIDIA's driver" for each in unknown)
 
 
 def conditions(held: Iterable[Reason], pools: Sequence[PoolVerdict]) -> tuple[str, ...]:
