@@ -23,6 +23,7 @@ NODE_POOL = {
     "kind": "NodePool",
     "metadata": {"name": "l4"},
     "spec": {
+        "limits": {"nvidia.com/gpu": 8},
         "template": {
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
@@ -39,7 +40,9 @@ DRIVER = "the image of pool l4 has NVIDIA's driver"
 
 def node_class(term: dict[str, str]) -> dict[str, Any]:
     """An EC2NodeClass that selects its image by one term."""
-    spec = {"amiFamily": "AL2023", "amiSelectorTerms": [term], "role": "nodes"}
+    tags = [{"tags": {"karpenter.sh/discovery": "demo"}}]
+    spec = {"amiFamily": "AL2023", "amiSelectorTerms": [term], "role": "nodes", "subnetSelectorTerms": tags}
+    spec["securityGroupSelectorTerms"] = tags
     return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"}, "spec": spec}
 
 
