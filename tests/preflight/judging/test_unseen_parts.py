@@ -32,7 +32,7 @@ NODE_POOL = {
                     {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
                 ],
             }
-        }
+        },
     },
 }
 DRIVER = "the image of pool l4 has NVIDIA's driver"
