@@ -222,7 +222,7 @@ def _parse_user_data(text: str) -> UserData:
         refuse_endless("user data", settings)
         return UserData("toml", text, settings=settings)
     except (ValueError, RecursionError) as error:
-        return UserData("unknown", text, problem=f"is neither MIME, NodeConfig, script nor TOML: {error}")
+        return UserData("unknown", text, problem=f"is neither MIME, NodeConfig, script nor TOML; read as TOML: {error}")
 
 
 def _toml(text: str) -> dict[str, Any]:

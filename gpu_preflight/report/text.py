@@ -172,9 +172,11 @@ def _check(view: CheckView) -> Iterator[Part]:
     open_ones = [each for each in view.findings if each.acknowledged is None]
     for severity in SEVERITIES:
         found = [each for each in open_ones if each.severity == severity]
-        possible = [each for each in found if each.unknown] if severity == "error" else []
-        yield from _group(HEADINGS[severity], [each for each in found if each not in possible], severity)
-        yield from _group("Possible errors", possible, "unknown")
+        if severity == "error":
+            yield from _group(HEADINGS[severity], [each for each in found if not each.unknown], severity)
+            yield from _group("Possible errors", [each for each in found if each.unknown], "unknown")
+        else:
+            yield from _group(HEADINGS[severity], found, severity)
     accepted = [each for each in view.findings if each.acknowledged is not None]
     yield from _group("Acknowledged", [each for each in accepted if each.accepted_by != "baseline"], "bold")
     yield from _baseline([each for each in accepted if each.accepted_by == "baseline"])

@@ -142,7 +142,8 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
         role = resolve_role(role_reference, cluster.resources)
         trusted = trusted_accounts(role) if role else ()
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
-            text = f"{who}: its role trusts only {', '.join(one.replace(':', '/') for one in trusted)}"
+            accounts = ", ".join(one.replace(":", "/") for one in trusted)
+            text = f"{who}: its IAM role trusts only service account {accounts}"
             yield Problem(each, text)
 
 

@@ -123,7 +123,8 @@ def reference_to_what_the_template_does_not_have(case: Case) -> Iterator[Problem
     """
     for each in case.cluster.dangling[:_MOST]:
         hint = did_you_mean(each.name, each.known)
-        yield Problem(each, f"{each.origin.path} refers to {each.name}, which the template doesn't have{hint}")
+        text = f"{each.origin.path} refers to {each.name}, but its template has nothing of that name{hint}"
+        yield Problem(each, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _plugin(chart: Chart) -> Iterator[str]:
         yield "config.name and config.map exclude each other, but both are set"
     chosen = _value(chart, "config", "default") or "default" in maps or _value(chart, "config", "fallbackStrategies")
     if len(maps) > 1 and not chosen:
-        yield f"config.map has {', '.join(str(name) for name in maps)}, but config.default names none of them"
+        yield f"config.default must name an entry of config.map: {', '.join(repr(str(name)) for name in maps)}"
 
 
 def _operator(chart: Chart) -> Iterator[str]:

@@ -217,8 +217,8 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
         more = f" and {len(beside) - _SHOWN} more" if len(beside) > _SHOWN else ""
         yield Problem(
             chart,
-            f"chart {chart.name}: its webhook rejects new Services while it starts, and may block"
-            f" {', '.join(beside[:_SHOWN])}{more}",
+            f"chart {chart.name}: until its pods run, its webhook rejects new Services, so this may fail: "
+            f"{', '.join(beside[:_SHOWN])}{more}",
         )
 
 

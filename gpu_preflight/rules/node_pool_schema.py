@@ -104,7 +104,7 @@ def _pool_faults(pool: Object) -> Iterator[str]:
 def _disruption_faults(disruption: Any) -> Iterator[str]:
     for budget in mappings(mapping(disruption).get("budgets")):
         if ("schedule" in budget) != ("duration" in budget):
-            yield "a disruption budget must set both schedule and duration, but sets only one"
+            yield "a disruption budget must set schedule and duration, or neither, but sets only one"
 
 
 def _static_faults(spec: Any) -> Iterator[str]:
@@ -257,7 +257,8 @@ def nodepool_with_gpus_that_are_not_alike(case: Case) -> Iterator[Problem]:
         least = min(sizes, key=lambda each: sizes[each], default="")
         most = max(sizes, key=lambda each: sizes[each], default="")
         if sizes and sizes[most] >= _SPREAD * sizes[least]:
-            figures = f"{least} with {round(sizes[least] / 1024)} GiB or {most} with {round(sizes[most] / 1024)} GiB"
+            low, high = (round(sizes[each] / 1024) for each in (least, most))
+            figures = f"{least} with {low} GiB or {most} with {high} GiB of memory"
             others = ", ".join(each.name for each in pools[1:])
             also = f"; NodePool {others} with the same weight accepts it too" if others else ""
             yield Problem.from_subject(pools[0], f"a pod that requests one GPU may get {figures}{also}")

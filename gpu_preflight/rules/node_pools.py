@@ -179,7 +179,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         offered |= {GPU} if all(node.row is not None and node.row.ec2_gpus == 0 for node in nodes) else set()
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
-                text = f"its nodes offer {name}, but Karpenter expects none"
+                text = f"its nodes offer {name}, but Karpenter counts 0 of it, so it launches no node for its pods"
                 yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 
@@ -198,7 +198,7 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         node = case.nodes(pool)[0]
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
-            text = f"a {node.instance_type} offers {have} {GPU}, but Karpenter expects only {expected}"
+            text = f"a {node.instance_type} with GPU sharing offers {have} {GPU}, but Karpenter counts {expected}"
             yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
 
 

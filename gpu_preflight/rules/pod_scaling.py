@@ -166,8 +166,8 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
             count = "scales to 0 by default" if "minReplicaCount" not in spec else "scales to 0"
             names = sorted({name for one in measured for name in one})
             sure = not any_server or any(name.startswith("DCGM_") for name in names)
-            what = f"every trigger measures running pods ({', '.join(names)})"
-            yield Problem.from_subject(each, f"{count}, but {what}", unknown=not sure)
+            what = f"never up again, because its metrics exist only while its pods run: {', '.join(names)}"
+            yield Problem.from_subject(each, f"{count}, and {what}", unknown=not sure)
 
 
 def _server_metric_patterns(workload: Workload | None) -> tuple[tuple[re.Pattern[str], ...], bool]:

@@ -257,7 +257,7 @@ def quota_of_limits_of_an_extended_resource(case: Case) -> Iterator[Problem]:
         for name in mapping(each.spec.get("hard")):
             resource = name.removeprefix("limits.")
             if resource != name and "/" in resource:
-                text = f"ResourceQuota {each.namespace}/{each.name} can't limit {name}; write requests.{resource}"
+                text = f"ResourceQuota {each.namespace}/{each.name}: key {name} isn't valid; write requests.{resource}"
                 yield Problem(each, text)
 
 

@@ -150,7 +150,8 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
             message = f"{shown}, but ClusterQueue {queue.name} has at most {show(name, most)} of one flavor"
             yield Problem.from_subject(job, message, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
-            text = f"ClusterQueue {queue.name} may lack quota for the job: nominalQuota is known only at deployment"
+            late = f"its quota of {', '.join(wanted)} is known only at deployment"
+            text = f"ClusterQueue {queue.name} may lack quota for the job: {late}"
             yield Problem.from_subject(job, text, unknown=True)
 
 

@@ -292,7 +292,8 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
     found = exporters(cluster)
     if operator_exports(cluster):
         for each in found:
-            yield Problem(each, f"DaemonSet {each.name} and the GPU Operator's exporter measure the same GPUs")
+            text = f"DaemonSet {each.name} and the GPU Operator's exporter both report each metric of the same GPUs"
+            yield Problem(each, text)
     for pool in case.gpu_pools:
         here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
         if len(here) > 1:

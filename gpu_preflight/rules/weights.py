@@ -90,7 +90,7 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
             continue
         answer = _uses_only_pod_identity(workload, container, case.cluster)
         if answer is not Answer.NO:
-            text = f"container {container.name} runs {too_old}, which doesn't support its role by Pod Identity"
+            text = f"container {container.name} runs {too_old}, which can't get credentials from EKS Pod Identity"
             yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
@@ -127,7 +127,7 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
             continue
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
-            text = f"container {container.name} reads from s3://, but service account {'/'.join(account)} has no role"
+            text = f"container {container.name} reads from S3, but service account {'/'.join(account)} has no IAM role"
             unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
             yield Problem.from_subject(workload, text, unknown=unknown)
 
