@@ -92,7 +92,7 @@ def test_a_policy_of_a_namespace_ends_there(plane: ControlPlane, cloud: PlayedCl
         ("nobody", CLUSTER, None, "has no access entry"),
         ("worker", CLUSTER, {"type": "EC2_LINUX"}, "which is for nodes"),
         ("abroad", "other", entry("abroad"), "was not signed for cluster training"),
-        ("strange", CLUSTER, entry("strange", policy("AmazonEKSNewPolicy")), "AmazonEKSNewPolicy is not known"),
+        ("strange", CLUSTER, entry("strange", policy("AmazonEKSNewPolicy")), "AmazonEKSNewPolicy isn't supported"),
         ("wild", CLUSTER, entry("wild", policy("AmazonEKSViewPolicy", "team-*")), "patterns of namespaces"),
     ],
 )
