@@ -36,6 +36,7 @@ from gpu_facts.schemas import KUBERNETES, find_source
 from gpu_facts.software.daemon_sets import daemon_sets_of_addon, daemon_sets_of_chart
 from gpu_facts.software.model import DaemonSetSpec
 from gpu_preflight.cluster.storage import installs
+from gpu_preflight.model.answer import Answer, yes_if
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.cluster_autoscaler import DISCOVERY, EXPLICIT, REMOVERS, goes_by_itself
 from gpu_preflight.model.container import Container
@@ -394,6 +395,15 @@ def operator_exports(cluster: Cluster) -> bool:
     """Whether the GPU Operator runs a DCGM exporter."""
     chart = cluster.chart(GPU_OPERATOR)
     return chart is not None and dig(chart.values, "dcgmExporter", "enabled") is not False
+
+
+def operator_installs(part: str, cluster: Cluster) -> Answer:
+    """Return whether the GPU Operator installs a part with a switch, such as ``driver``, which its chart turns on."""
+    chart = cluster.chart(GPU_OPERATOR)
+    if chart is None:
+        return Answer.NO
+    enabled = dig(chart.values, part, "enabled")
+    return Answer.UNKNOWN if isinstance(enabled, Unknown) else yes_if(enabled in (None, True, "true"))
 
 
 def unremoved_taints(pool: Pool, cluster: Cluster) -> tuple[Taint, ...]:

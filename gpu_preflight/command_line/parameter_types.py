@@ -1,4 +1,4 @@
-"""Types of the command line's arguments and options: accepted values, and the error for any other value."""
+"""Types of the command line's arguments and options: accepted values, errors for other values, shell completion."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _consequence(name: str, before: Pool, pool: Pool, replacing: list[str]) -> s
 def nodes_drift(before: Any, after: Any) -> bool:
     """Return whether Karpenter replaces the nodes that a NodePool's template made, if it becomes another template.
 
-    Nodes that still meet the new requirements stay. If a requirement is unknown, they don't count as met.
+    Nodes that still meet the new requirements stay. They meet a requirement that isn't known only if it is unchanged.
 
     Source: kubernetes-sigs/karpenter v1.15.0 pkg/controllers/nodeclaim/disruption/drift.go (areRequirementsDrifted),
     and pkg/apis/v1/nodepool.go: the hash of a template doesn't contain its requirements
@@ -234,8 +234,10 @@ def nodes_drift(before: Any, after: Any) -> bool:
     if not all(isinstance(each, list) and len(mappings(each)) == len(each) for each in listed):
         return differ(before, after)
     rest = [{**each, "spec": {**each["spec"], "requirements": None}} for each in (before, after)]
-    old, new = ([requirement(each) for each in side] for side in listed)
-    return differ(*rest) or not all(any(one.implies(each) for one in old) for each in new)
+    pairs = [[(one, requirement(one)) for one in mappings(side)] for side in listed]
+    return differ(*rest) or not all(
+        any(not differ(old, new) or one.implies(other) for old, one in pairs[0]) for new, other in pairs[1]
+    )
 
 
 def _launch_differences(before: Pool, after: Pool) -> list[str]:

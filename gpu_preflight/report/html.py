@@ -224,7 +224,7 @@ def _nodes(pool: PoolView) -> Html:
     bound = max(used, 1) + 1 if most is None else most
     shown = min(bound, _MOST_NODES)
     boxes = [_node(pool.gpus_per_node.most, used=index < used) for index in range(shown)]
-    more = "and more, unlimited" if most is None else f"and {most - shown} more" if most > shown else None
+    more = "and more, no known max" if most is None else f"and {most - shown} more" if most > shown else None
     rest = tag("span", more, cls="more") if more else None
     label = f"{pool.name}: {used} of {describe_node_count(pool)} in use, {_per_node(pool)}"
     return joined(

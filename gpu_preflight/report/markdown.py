@@ -374,7 +374,7 @@ def _left(left: Iterable[LeftReplicas]) -> str:
 
 
 def _use(pool: PoolView) -> tuple[str, ...]:
-    most = "unlimited" if pool.max_nodes is None else str(pool.max_nodes)
+    most = "no known max" if pool.max_nodes is None else str(pool.max_nodes)
     pods = cut([f"{each.count} x {code(each.workload)}" for each in pool.use.pods], _MOST_PODS)
     return code(pool.name), str(pool.use.nodes), most, str(pool.use.gpus), pods
 
@@ -389,7 +389,7 @@ def _review(view: ReviewView) -> Iterator[str]:
         if fits:
             yield part
     if left:
-        yield f"Left out, as a comment has no room: {count(left, 'part')}. `gpu-constructs review` lists all."
+        yield f"Left out to fit into a comment: {count(left, 'part')}. `gpu-constructs review` lists all."
 
 
 def _review_parts(view: ReviewView) -> Iterator[str]:

@@ -142,8 +142,8 @@ def _is_plain(part: Part) -> bool:
 
 def _lines(part: Part, width: int) -> Iterator[str]:
     if isinstance(part, Text):
-        told = part.plain.split("\n")
-        yield from told if part.is_command else (each for line in told for each in wrap(line, width))
+        written = part.plain.split("\n")
+        yield from written if part.is_command else (each for line in written for each in wrap(line, width))
     elif isinstance(part, Listing):
         yield ""
         rows = [(name.plain, text.plain) for name, text in part.rows]

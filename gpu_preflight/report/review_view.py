@@ -21,6 +21,7 @@ from gpu_preflight.judging.pool_costs import (
     unpriced_types,
 )
 from gpu_preflight.judging.review import Fate, LimitResult, Move, Review, ReviewLimits, limit_results
+from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.folder_files import Skipped
 from gpu_preflight.report.cluster_view import ClusterView, cluster_views
 from gpu_preflight.report.finding_view import (
@@ -195,8 +196,9 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
     remaining = (*review.new, *review.standing)
     lines = Lines()
     new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
-    # A workload whose result stays unknown isn't among those whose result changes.
+    # The fates don't contain a workload whose result stays unknown.
     unknown = bool(review.unread or review.uncounted)
+    unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)
     unknown = unknown or any(each.problem.unknown for each in remaining if each.acknowledged is None)
     results = limit_results(review, limits or ReviewLimits())
     return ReviewView(

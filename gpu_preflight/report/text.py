@@ -294,7 +294,7 @@ def _together(cluster: ClusterView) -> Iterator[Part]:
 
 
 def _use(pool: PoolView) -> tuple[object, ...]:
-    most = "unlimited" if pool.max_nodes is None else pool.max_nodes
+    most = "no known max" if pool.max_nodes is None else pool.max_nodes
     pods = listed([f"{each.count} x {each.workload}" for each in pool.use.pods], "workload")
     return pool.name, pool.use.nodes, most, pool.use.gpus, pods
 

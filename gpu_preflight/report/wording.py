@@ -433,7 +433,8 @@ def mirror_lines(view: ImagesView) -> Iterator[str]:
         return
     yield f"Charts: set the context key gpu-constructs:chartMirror to {mirror.chart_mirror}"
     if mirror.ecr_region:
-        yield "Images: set image= and values= to names in the mirror. Nodes can't use ECR as a mirror"
+        yield "Images: set image= and values= to names in the mirror"
+        yield "Nodes can't use ECR as a mirror of other registries"
     elif mirror.registry_mirrors:
         mirrors = ", ".join(f'"{name}": "{address}"' for name, address in mirror.registry_mirrors.items())
         yield f"Images: set Host(registry_mirrors={{{mirrors}}})"

@@ -18,6 +18,7 @@ from gpu_facts.labels import ENFORCED_LEVEL, GPU_PRESENT, NODE_FEATURE
 from gpu_facts.resources import EFA, GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import has_driver
+from gpu_preflight.cluster.software import operator_installs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import read_pod_template
@@ -305,7 +306,7 @@ def gpu_operator_installs_what_the_image_has(case: Case) -> Iterator[Problem]:
     pools = [each.name for each in case.gpu_pools if has_driver(each) is Answer.YES and each.kind != "auto-mode"]
     if chart is None or not pools:
         return
-    parts = [each for each in ("driver", "toolkit") if dig(chart.values, each, "enabled") in (None, True, "true")]
+    parts = [each for each in ("driver", "toolkit") if operator_installs(each, case.cluster) is Answer.YES]
     if parts:
         switches = " and ".join(f"{each}.enabled" for each in parts)
         message = (

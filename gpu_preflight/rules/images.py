@@ -36,6 +36,7 @@ from gpu_preflight.cluster.images import (
     pool_image,
 )
 from gpu_preflight.cluster.pools import is_given
+from gpu_preflight.cluster.software import operator_installs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import read_pod_template
@@ -71,9 +72,10 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
 
     Fix: Set AmiType to AL2023_x86_64_NVIDIA, AL2023_ARM_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA.
     """
-    operator = case.cluster.chart(GPU_OPERATOR)
+    # The operator installs a driver where the image has none.
+    operator = operator_installs("driver", case.cluster)
     for pool in case.gpu_pools:
-        if has_driver(pool) is Answer.NO and operator is None:
+        if has_driver(pool) is Answer.NO and operator is not Answer.YES:
             types, selected = gpu_types(pool), plain_images(pool)
             own = "a custom image" if is_given(pool.launch.image) else "the default image"
             image = known_text(pool.properties.get("AmiType")) or own
@@ -82,8 +84,7 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
                 if selected
                 else f"nodes of type {', '.join(types)} start from {image}"
             )
-            # The operator installs a driver where the image has none.
-            elsewhere = bool(case.cluster.objects_of_kind("ClusterPolicy"))
+            elsewhere = operator is Answer.UNKNOWN or bool(case.cluster.objects_of_kind("ClusterPolicy"))
             unknown = elsewhere or not surely_launches(pool, types)
             yield Problem.from_subject(
                 pool, f"{gets}, which has no NVIDIA driver", fix=_ALIAS if selected else "", unknown=unknown

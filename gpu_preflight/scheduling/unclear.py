@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gpu_facts.charts import GPU_OPERATOR
 from gpu_facts.hardware.regions import is_seen_zone
 from gpu_facts.kubernetes import CLUSTER_CRITICAL, NODE_CRITICAL
 from gpu_facts.labels import RESOURCE_TAG
@@ -25,6 +24,7 @@ from gpu_preflight.cluster.kueue import local_queues, workload_queue
 from gpu_preflight.cluster.network import class_has_subnet
 from gpu_preflight.cluster.objects import DataKind, keys_by_name, named_data
 from gpu_preflight.cluster.pools import group_tags, is_visible
+from gpu_preflight.cluster.software import operator_installs
 from gpu_preflight.cluster.storage import claimed
 from gpu_preflight.model.answer import Answer, Reason, worst
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -392,7 +392,7 @@ def _karpenter_assumptions(pools: list[Pool], cluster: Cluster) -> Iterator[str]
 def _driver_assumptions(workload: Workload, pools: list[Pool], cluster: Cluster) -> Iterator[str]:
     """Yield the assumption that an image whose content isn't known, such as a custom one, has NVIDIA's driver."""
     # The GPU Operator installs a driver where the image has none.
-    if workload.pod.asks_for_gpu and cluster.chart(GPU_OPERATOR) is None:
+    if workload.pod.may_ask_for_gpu and operator_installs("driver", cluster) is not Answer.YES:
         unknown = (each.name for each in pools if has_driver(each) is Answer.UNKNOWN)
         yield from (f"the image of pool {each} has NVIDIA's driver" for each in unknown)
 

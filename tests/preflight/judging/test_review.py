@@ -311,6 +311,22 @@ def test_nodes_that_meet_the_new_requirements_stay(tmp_path: Path, values: Any, 
     assert ("all nodes of 1 pool replaced" in review_view(found).headline) is drains
 
 
+@pytest.mark.parametrize(("zone", "drains"), [("Zone", False), ("OtherZone", True)])
+def test_nodes_meet_a_requirement_that_is_not_known_only_if_it_is_unchanged(
+    tmp_path: Path, zone: str, drains: bool
+) -> None:
+    def pool(zone: str, *families: str) -> dict[str, Any]:
+        zones = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [{"Ref": zone}]}
+        family = {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": list(families)}
+        template = {"spec": {"requirements": [zones, family], "nodeClassRef": {"name": "gpus"}}}
+        meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}}
+        return {**meta, "spec": {"template": template}}
+
+    found = compared(tmp_path, pool("Zone", "g6"), pool(zone, "g6", "g6e"))
+
+    assert [each.drains for each in found.pools] == [drains]
+
+
 def _node_pool(alias: str | None, budgets: Any, kubernetes: str = "1.35") -> dict[str, Any]:
     """A cluster with Karpenter, and a NodePool whose class has an alias or an image id."""
     terms = [{"alias": alias}] if alias else [{"id": "ami-0123456789abcdef0"}]

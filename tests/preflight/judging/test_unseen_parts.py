@@ -58,6 +58,29 @@ def test_the_driver_of_a_custom_image_is_an_assumption(tmp_path: Path, term: dic
     assert (DRIVER in verdict.rests_on) is expected
 
 
+@pytest.mark.parametrize(("enabled", "expected"), [(True, False), (False, True), ("${DRIVER}", True)])
+def test_an_operator_without_its_driver_leaves_the_assumption(tmp_path: Path, enabled: Any, expected: bool) -> None:
+    chart: dict[str, Any] = {
+        "repoURL": "https://helm.ngc.nvidia.com/nvidia",
+        "chart": "gpu-operator",
+        "targetRevision": "v26.7.0",
+    }
+    chart["helm"] = {"valuesObject": {"driver": {"enabled": enabled}}}
+    application = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "gpu-operator", "namespace": "argocd"},
+        "spec": {"project": "default", "source": chart, "destination": {"namespace": "gpu-operator"}},
+    }
+    listed = [NODE_POOL, node_class({"id": "ami-0123456789abcdef0"}), POD, application]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(listed))
+    report = check(read_input([str(tmp_path / "all.yaml")], assumed=frozenset({"device-plugin"})))
+
+    [verdict] = report.explanation(report.cases[0]).verdicts
+
+    assert (DRIVER in verdict.rests_on) is expected
+
+
 def deployment(cluster: Any) -> dict[str, Any]:
     """A resource that applies a Deployment to a cluster."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}

@@ -126,7 +126,7 @@ def test_everything_at_once_fits_one_comment_and_what_is_left_out_is_counted(mon
     written = markdown.render(review_view(change))
 
     assert len(written) < COMMENT
-    assert re.search(r"Left out, as a comment has no room: \d parts?\. `gpu-constructs review`", written)
+    assert re.search(r"Left out to fit into a comment: \d parts?\. `gpu-constructs review`", written)
     assert written.startswith("### ❌ GPU review: 100 rejected changes")
     assert "#### Interrupted" in written
 
