@@ -7,7 +7,7 @@ BASE ?= HEAD
 ARGS ?=
 RULE ?=
 # Tests that generate their inputs, a few in `make test`.
-LONG = tests/preflight/properties tests/preflight/scheduling/test_properties.py tests/preflight/hostile/test_fuzz.py tests/preflight/reading/test_notation.py tests/fuzz
+LONG = tests/preflight/properties tests/preflight/scheduling/test_properties.py tests/preflight/hostile/test_fuzz.py tests/preflight/hostile/test_patterns.py tests/preflight/reading/test_notation.py tests/fuzz
 BUILT ?=
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)

@@ -155,6 +155,15 @@ def test_the_stack_that_the_docs_deploy_synthesizes_with_the_same_option(reader:
     assert ADMIN in (reader / "cdk.out" / "GpuClusterStack.template.json").read_text()
 
 
+def test_the_cdk_has_the_command_that_prepares_an_account(reader: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "operate.md").read_text()
+    done = run("cdk bootstrap --help", reader, reader)
+
+    assert "`cdk bootstrap aws://" in page
+    assert done.returncode == 0
+    assert done.stdout.startswith("cdk bootstrap")
+
+
 def test_no_command_is_left_out() -> None:
     tried = {each.command for prefix in ("gpu-constructs ", *OWN) for each in of(prefix)}
 

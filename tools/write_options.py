@@ -61,7 +61,7 @@ NOTES = """
 * Without `public_access_cidrs`, the API endpoint is reachable from the whole internet, and requires credentials.
 * With `nat_gateways=0`, nodes reach no registry except ECR. The device plugin's image is on nvcr.io, and the
   autoscaler's on registry.k8s.io. So `cdk synth` rejects it (GPU076, GPU455). Write your own app that names mirrors:
-  [pools](../how-to/pools.md).
+  [isolated networks](../how-to/isolated.md).
 * The two default zones are the first two of the region. GPU types are sold in few zones. List your zones with
   `aws ec2 describe-instance-type-offerings --location-type availability-zone`.
 * EKS puts no control plane into the zones with the ids use1-az3, usw1-az2 and cac1-az3

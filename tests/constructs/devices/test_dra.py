@@ -287,7 +287,7 @@ def test_refuses_what_cannot_claim(stack: cdk.Stack, cluster: eks.ICluster) -> N
         (
             {"mig_profile": "banana"},
             ValueError,
-            "mig_profile must be the name of a profile, got 'banana'; write one such as '1g.10gb'",
+            "gpu claim: mig_profile must be the name of a profile, got 'banana'; write one such as '1g.10gb'",
         ),
         ({"mig_profile": 1}, TypeError, "gpu claim: mig_profile must be a string, got 1"),
     ],

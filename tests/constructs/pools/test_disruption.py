@@ -80,7 +80,7 @@ def test_every_profile_is_valid_for_karpenters_definition(disruption: Disruption
         (
             {"nodes": "-1"},
             ValueError,
-            "nodes must be a number or a percentage, got '-1'; write one such as '0' or '10%'",
+            "budget: nodes must be a number or a percentage, got '-1'; write one such as '0' or '10%'",
         ),
         ({"nodes": "101%"}, ValueError, r"got '101%'"),
         ({"nodes": 1}, ValueError, "nodes must be a number or a percentage, got 1"),

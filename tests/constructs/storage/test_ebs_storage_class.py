@@ -231,5 +231,7 @@ def test_refuses_a_driver_in_addition_to_auto_modes(stack: cdk.Stack) -> None:
 
 @pytest.mark.parametrize("version", ["", 1])
 def test_refuses_what_is_no_version(stack: cdk.Stack, cluster: eks.ICluster, version: Any) -> None:
-    with pytest.raises(TypeError, match=r"version must be a string, got .*; write one such as 'v1\.63\.1-eksbuild\.1'"):
+    with pytest.raises(
+        TypeError, match=r"^Test/Driver: version must be a string, got .*; write one such as 'v1\.63\.1-eksbuild\.1'"
+    ):
         EbsCsiDriver(stack, "Driver", cluster=cluster, version=version)

@@ -203,11 +203,15 @@ def test_a_job_is_gone_before_its_pool(stack: cdk.Stack, cluster: eks.ICluster) 
     ("shape", "pod", "message"),
     [
         (L4, {"gpus": 2}, r"Test/Job: pod must have at most the 1 nvidia.com/gpu of a node of the pool, got 2"),
-        (L4, {"cpus": 4}, r"at most 3\.92 vCPUs, which the kubelet leaves for pods on a node with 4, got 4"),
+        (
+            L4,
+            {"cpus": 4},
+            r"pod must have at most 3\.92 vCPUs, which the kubelet leaves for pods on a node with 4, got 4",
+        ),
         (
             L4,
             {"memory_gib": 16},
-            "at most 15 GiB of memory, which the kubelet leaves for pods on a node with 16, got 16",
+            "pod must have at most 15 GiB of memory, which the kubelet leaves for pods on a node with 16, got 16",
         ),
         (
             L4,

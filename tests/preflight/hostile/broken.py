@@ -17,7 +17,7 @@ from gpu_preflight.judging.explain import explain
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input, read_input
-from gpu_preflight.report.review_headline import review_headline
+from gpu_preflight.report.review_view import review_view
 from tests.preflight.rule_cases import FIXTURES
 from tests.preflight.strategies.pods import pods
 from tests.preflight.strategies.vocabulary import Json
@@ -169,7 +169,7 @@ def judged(file: Path, before: Input | None = None) -> Input | None:
             explain(case)
         if before is not None:
             for old, new in ((before, given), (given, before)):
-                assert review_headline(review(old, new)).startswith("GPU review: ")
+                assert review_view(review(old, new)).headline.startswith("GPU review: ")
     except UnusableInput as error:
         refused = str(error)
     assert "\n" not in refused

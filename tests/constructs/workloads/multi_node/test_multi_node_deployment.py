@@ -262,7 +262,7 @@ def test_a_cluster_made_here_needs_the_controller_of_groups(stack: cdk.Stack, cr
         ({"name": "r" * 45}, r"name must begin with a letter and be at most 44 characters"),
         (
             {"topology": "a zone"},
-            "topology must be a node label, got 'a zone'; write one such as 'topology.kubernetes.io/zone'",
+            "^Test/R1: topology must be a node label, got 'a zone'; write one such as 'topology.kubernetes.io/zone'",
         ),
         ({"topology": LAYER, "queue": KaiQueue("a")}, r"^Test/R1: topology must be left out with a queue of KAI"),
         (

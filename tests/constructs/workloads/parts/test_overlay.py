@@ -159,7 +159,9 @@ def test_refuses_a_token_and_does_not_repeat_it() -> None:
     env = [{"name": "HF_TOKEN", "value": token}]
 
     with pytest.raises(
-        ValueError, match=r"^pod: overlay\.containers\[0\]\.env\[0\]\.value must contain no secret .*GPU413\]$"
+        ValueError,
+        match=r"^pod: overlay\.containers\[0\]\.env\[0\]\.value must contain no secret "
+        r".*and write a secretKeyRef \[GPU413\]$",
     ) as refused:
         over({"containers": [{"name": "train", "env": env}]})
     assert token not in str(refused.value)
