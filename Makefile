@@ -68,7 +68,7 @@ scenarios: $(VENV)/.dev ## Test the rehearsal itself: every stack, mutants that 
 	PYTHONPATH=. python tools/rehearse.py --build
 	pytest tests/e2e/rehearsal $(ARGS)
 
-snapshots: $(VENV)/.dev ## Write the snapshots anew; read their diff before you commit
+snapshots: $(VENV)/.dev ## Write the snapshots again; read their diff before you commit
 	pytest -n auto --snapshot-update --snapshot-file-lock
 
 bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, preflight at scale, and count mistakes it finds
@@ -91,20 +91,20 @@ corpus: $(VENV)/.dev ## Fetch real files of other people, each at its commit, an
 mutants: $(VENV)/.mutants ## Change what decides, bit by bit, and see whether tests notice; ARGS=packing for one module
 	python tools/mutants.py $(ARGS)
 
-catalogue: $(VENV)/.dev ## Write the instance catalogue anew
+catalogue: $(VENV)/.dev ## Write the instance catalogue again
 	PYTHONPATH=. python tools/build_catalogue.py
 	PYTHONPATH=. python tools/build_regions.py
 
-schemas: $(VENV)/.dev ## Write what services take, of their own schemas, anew; needs Go
+schemas: $(VENV)/.dev ## Write what services take, of their own schemas, again; needs Go
 	PYTHONPATH=. python -m tools.schemas
 
-examples: ## Write docs/reference/examples.md anew
+examples: ## Write docs/reference/examples.md again
 	$(PYTHON) tools/write_examples.py
 
-options: $(VENV)/.synth ## Write docs/reference/options.md anew
+options: $(VENV)/.synth ## Write docs/reference/options.md again
 	PYTHONPATH=. python tools/write_options.py
 
-changes: $(VENV)/.dev ## Write docs/reference/changes.md anew
+changes: $(VENV)/.dev ## Write docs/reference/changes.md again
 	PYTHONPATH=. python tools/write_changes.py
 
 iam: $(VENV)/.dev ## Write docs/reference/iam.md, the IAM permissions of each construct
@@ -123,13 +123,13 @@ picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 	python tools/write_picture.py
 	PYTHONPATH=. python tools/write_diagrams.py
 
-rules: $(VENV)/.synth ## Write docs/reference/rules.md anew
+rules: $(VENV)/.synth ## Write docs/reference/rules.md again
 	PYTHONPATH=. python tools/write_rules.py
 
-architecture: $(VENV)/.synth ## Write the picture and the lists of docs/contributing/architecture.md anew
+architecture: $(VENV)/.synth ## Write the picture and the lists of docs/contributing/architecture.md again
 	PYTHONPATH=. python tools/write_architecture.py
 
-constraints: $(VENV)/.dev ## Resolve constraints.txt anew; run it with PYTHON=python3.10
+constraints: $(VENV)/.dev ## Resolve constraints.txt again; run it with PYTHON=python3.10
 	python tools/write_constraints.py
 
 floor: $(VENV)/.dev ## Test with the lowest versions of the CDK that pyproject.toml allows

@@ -139,7 +139,7 @@ def refuse_unless_bool(who: object, argument: str, value: object) -> None:
 
 
 def is_token(text: str) -> bool:
-    """Whether a string has a CDK token, i.e. is known only at deployment, and no space, quote or brace next to it."""
+    """Whether a string has a CDK token, and outside it no space, double quote, backslash or brace."""
     return has_token(text) and _PLAIN.fullmatch(_TOKEN.sub("", text)) is not None
 
 

@@ -12,16 +12,16 @@ from gpu_facts.light import regex
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/storage.html (2026-11)
 EBS: Final = "ebs.csi.aws.com"
 EBS_OF_AUTO_MODE: Final = "ebs.csi.eks.amazonaws.com"
-EBS_OF_THE_TREE: Final = "kubernetes.io/aws-ebs"
+EBS_IN_TREE: Final = "kubernetes.io/aws-ebs"
 EFS: Final = "efs.csi.aws.com"
 FSX: Final = "fsx.csi.aws.com"
 S3: Final = "s3.csi.aws.com"
 
 # The add-on and chart that installs a driver, by the driver's name. The API server passes in-tree EBS volumes to the
 # EBS driver.
-BROUGHT_BY: Final[Mapping[str, str]] = {
+INSTALLED_BY: Final[Mapping[str, str]] = {
     EBS: EBS_CSI_DRIVER,
-    EBS_OF_THE_TREE: EBS_CSI_DRIVER,
+    EBS_IN_TREE: EBS_CSI_DRIVER,
     EFS: EFS_CSI_DRIVER,
     FSX: FSX_CSI_DRIVER,
     S3: S3_CSI_DRIVER,

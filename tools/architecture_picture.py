@@ -112,7 +112,7 @@ def _least(layers: Sequence[Layer]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Return the boxes of a layer, one below the other."""
+    """The box of a layer, with its parts one below the other."""
 
     layer: Layer
     x: float

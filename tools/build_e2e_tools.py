@@ -95,7 +95,6 @@ def _karpenter(folder: Path) -> Module:
 CONTROL_PLANE, KARPENTER = _control_plane(_TESTS), _karpenter(_TESTS / "karpenter")
 NEWER_CONTROL_PLANE, NEWER_KARPENTER = _control_plane(_TESTS / "kubernetes-1.37"), _karpenter(_TESTS / "karpenter-1.15")
 MISSING = f"no {', '.join(CONTROL_PLANE.packages)}: run 'make e2e-tools', or set {ASSETS} to a folder that holds them"
-MISSING_KARPENTER = "no karpenter: run 'make e2e-tools'"
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import argparse
 import subprocess
 import sys
 
-from gpu_rehearsal.cloudformation import template as assets
+from gpu_rehearsal.cloudformation import assets
 
 
 def install() -> None:

@@ -17,7 +17,7 @@ from gpu_preflight.judging.changes import ResourceChange
 from gpu_preflight.judging.review import review
 from gpu_preflight.reading.inputs import Stack, read_stacks
 from gpu_rehearsal.assemblies import Assembly, find_account
-from gpu_rehearsal.cloudformation import template as assets
+from gpu_rehearsal.cloudformation import assets
 from gpu_rehearsal.play import play_and_write
 from gpu_rehearsal.scenarios.deletion import FAILURE
 from gpu_rehearsal.scenarios.deployment import Announced

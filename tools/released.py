@@ -72,7 +72,9 @@ class Loss:
 
 def main() -> None:
     """Write the inventory of this version."""
-    head = f"# Resources of the reference stacks of {__version__} . 'make released' writes it, once per release.\n"
+    head = (
+        f"# Resources of the reference stacks of {__version__}: 'make released' writes this file, once per release.\n"
+    )
     RELEASED.write_text(head + yaml.safe_dump(inventory(), width=120, default_flow_style=None, sort_keys=False))
 
 

@@ -101,7 +101,7 @@ def _rows(layers: Iterable[tuple[str, ...]]) -> list[str]:
 
 
 def _row_name(module: str) -> str:
-    """Return the name of a folder or module in its package, e.g. ``aws/eks``."""
+    """Return the name of a folder or module in its package, e.g. ``cloudformation``."""
     return "/".join([*module.split(".")[1:-1], place(module).name])
 
 

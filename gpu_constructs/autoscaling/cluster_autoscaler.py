@@ -13,9 +13,9 @@ from gpu_constructs.installing import registry
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.context import stack_place
 from gpu_constructs.installing.delivery import apply_manifests
-from gpu_constructs.installing.gitops import to_yaml
 from gpu_constructs.installing.pod_identity import PodIdentity, policy_document, string_equals
 from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_facts.charts import CLUSTER_AUTOSCALER
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG

@@ -1,4 +1,4 @@
-"""The device plugins, which report a node's GPUs and EFA interfaces to the kubelet."""
+"""The device plugins for GPUs and EFA, their configuration, and checks of several device managers in a cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpu_facts.resources import GPU
 from gpu_facts.versions import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN
 
 # They mount every /dev/infiniband device by default. Source: NVIDIA/k8s-device-plugin CHANGELOG, v0.19.3.
-_EFA_THIEVES = ("v0.19.0", "v0.19.1", "v0.19.2")
+_TAKING_EFA = ("v0.19.0", "v0.19.1", "v0.19.2")
 
 
 @named_arguments
@@ -61,7 +61,7 @@ class DevicePlugin(Construct):
         who = PathOf(self)
         ref = cluster_ref(who, cluster, kubectl=True)
         refuse_unless_image(who, "image", image)
-        _refuse_efa_thief(who, image)
+        _refuse_efa_conflict(who, image)
         if not isinstance(sharing, (list, tuple)) or not all(isinstance(each, get_args(Sharing)) for each in sharing):
             raise TypeError(
                 f"{who}: sharing must be a list of TimeSlicing(...), Mps(...) or Mig(...), got {sharing!r}; write "
@@ -82,11 +82,11 @@ class DevicePlugin(Construct):
         ref.sharing.serve(serve)
 
 
-def _refuse_efa_thief(who: object, image: str) -> None:
+def _refuse_efa_conflict(who: object, image: str) -> None:
     tag = image.partition("@")[0].rpartition(":")[2]
-    if tag in _EFA_THIEVES:
+    if tag in _TAKING_EFA:
         raise ValueError(
-            f"{who}: image must not be one of {', '.join(_EFA_THIEVES)}, which take over the EFA devices, got "
+            f"{who}: image must not be one of {', '.join(_TAKING_EFA)}, which take over the EFA devices, got "
             f"{image!r}; use {DEVICE_PLUGIN.reference!r}"
         )
 

@@ -16,7 +16,7 @@ from gpu_constructs.installing.registry import PathOf, pool_named
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.node_shape import NodeShape
 from gpu_constructs.pools.pool import Autoscaler, node_selector, tolerations
-from gpu_constructs.storage.csi_drivers import bring_drivers
+from gpu_constructs.storage.csi_drivers import install_drivers
 from gpu_facts.named_arguments import named_arguments
 
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
@@ -87,7 +87,7 @@ class GpuNodes(Construct):
         """
         self.name, self.shape, self.max_nodes, self.subnets = name, shape, max_nodes, subnets
         self._take_name(cluster)
-        bring_drivers(PathOf(self), cluster, shape.storage_drivers)
+        install_drivers(PathOf(self), cluster, shape.storage_drivers)
 
     def _take_name(self, cluster: ClusterRef) -> None:
         """Register this pool as the only one with its name in the cluster.

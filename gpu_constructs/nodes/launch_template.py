@@ -1,4 +1,4 @@
-"""The launch template of a node group: disks, metadata service, tags, user data. And checks of its subnets."""
+"""The launch template of a node group (disks, metadata service, tags, user data), and checks of the group's subnets."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import tomli_w
 
-from gpu_constructs.installing.gitops import to_yaml
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes.bootstrap import Membership
 from gpu_constructs.pools.host import Host
 from gpu_constructs.pools.kubelet import Taint

@@ -20,7 +20,7 @@ from gpu_constructs.pod_scaling.signals import (
     PrometheusAdapter,
     Signal,
     SqsQueue,
-    bring_metrics_server,
+    install_metrics_server,
 )
 from gpu_constructs.pools.sharing import Exclusive
 from gpu_constructs.workloads.deployments import GpuDeployment
@@ -340,7 +340,7 @@ class GpuHorizontalAutoscaler(Construct):
         for needed in (target, *((through.chart,) if through is not None else ())):
             self.resource.node.add_dependency(needed)
         if any(isinstance(each, CpuUtilization) for each in signals):
-            bring_metrics_server(ref)
+            install_metrics_server(ref)
 
 
 def _refuse_unless_target(who: object, target: object) -> None:

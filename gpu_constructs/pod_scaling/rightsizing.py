@@ -10,7 +10,7 @@ from constructs import Construct
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_manifests, install_helm_chart
 from gpu_constructs.installing.registry import PathOf
-from gpu_constructs.pod_scaling.signals import bring_metrics_server
+from gpu_constructs.pod_scaling.signals import install_metrics_server
 from gpu_constructs.workloads.deployments import GpuDeployment
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.named_arguments import named_arguments
@@ -57,7 +57,7 @@ class VerticalPodAutoscaler(Construct):
             values=controller_values(),
             user_values=values,
         )
-        bring_metrics_server(ref)
+        install_metrics_server(ref)
 
 
 def controller_values() -> Mapping[str, Any]:

@@ -261,7 +261,7 @@ class MetricsServer(Construct):
         ref.wait_for_foundation(cast("Construct", self.resource))
 
 
-def bring_metrics_server(cluster: ClusterRef) -> None:
+def install_metrics_server(cluster: ClusterRef) -> None:
     """Install it once into a cluster of this app. An imported one may have its own, which the app can't detect."""
     made_here = cluster.auto_mode is not None
     if made_here and cluster.holder(_METRICS_SERVER) is None:

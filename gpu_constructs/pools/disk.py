@@ -121,10 +121,7 @@ class Volume:
 
 
 def node_volumes(operating_system: OperatingSystem, disk: Disk) -> tuple[Volume, ...]:
-    """Return the volumes of a node: one on AL2023.
-
-    Bottlerocket has an OS volume, and a data volume with the disk's snapshot.
-    """
+    """Return the volumes of a node: one on AL2023. On Bottlerocket it is the data volume, next to an OS volume."""
     if operating_system == "al2023":
         return (Volume(device="/dev/xvda", disk=disk, size_gib=disk.size_gib),)
     system = Disk(kms_key_arn=disk.kms_key_arn)

@@ -135,7 +135,7 @@ class Disruption:
 
     @classmethod
     def training(cls) -> Disruption:
-        """Return the profile for runs that must not be interrupted. Only a node that stays empty is removed."""
+        """Return the profile for runs that must not be interrupted. Consolidation removes only empty nodes."""
         stays = Budget(nodes="0", reasons=("Drifted", "Underutilized"))
         return cls(
             consolidation="WhenEmpty",

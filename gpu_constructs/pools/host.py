@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, get_args
 
-from gpu_facts.access import access_token_kind
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.image_releases import OperatingSystem
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.refusals import did_you_mean, is_token, refuse_unless_bool, refuse_unless_whole_number, words

@@ -1,4 +1,4 @@
-"""The settings of a kubelet: labels and taints of its node, reservations and limits."""
+"""Labels, taints and tags of nodes, startup taints of storage drivers, and the kubelet's reservations and limits."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class GpuQueues(Construct):
             raise TypeError(f"{who}: kueue must be a Kueue, got {kueue!r}; create Kueue(stack, ...)")
         refuse_unless_pools(who, pools)
         refuse_unless_teams(who, teams)
-        _refuse_where_kueue_does_not_look(who, kueue, teams)
+        _refuse_unmanaged_namespaces(who, kueue, teams)
         refuse_more_than_there_is(who, pools, teams)
         refuse_unless_object_name(who, "cohort", cohort)
         levels = words(who, "topology_levels", topology_levels) if topology_levels is not None else ()
@@ -248,7 +248,7 @@ class GpuQueues(Construct):
         return applied
 
 
-def _refuse_where_kueue_does_not_look(who: object, kueue: Kueue, teams: Sequence[TeamQueue]) -> None:
+def _refuse_unmanaged_namespaces(who: object, kueue: Kueue, teams: Sequence[TeamQueue]) -> None:
     for team in teams:
         if team.namespace in kueue.unmanaged:
             raise ValueError(

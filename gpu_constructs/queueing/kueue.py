@@ -9,8 +9,8 @@ from constructs import Construct
 
 from gpu_constructs.installing.cluster_ref import AnyCluster, cluster_ref
 from gpu_constructs.installing.delivery import apply_before, find_value, install_helm_chart, release_claim
-from gpu_constructs.installing.gitops import to_yaml
 from gpu_constructs.installing.registry import PathOf
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_facts.charts import NAMESPACES
 from gpu_facts.kubernetes import KUBE_SYSTEM, refuse_unless_object_name
 from gpu_facts.labels import NAMESPACE_NAME

@@ -1,4 +1,4 @@
-"""EKS add-ons of the CSI drivers for EBS, FSx and S3, with their roles."""
+"""EKS add-ons of the CSI drivers for EBS, FSx and S3, with their roles, and names of volumes."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def csi_driver(cluster: ClusterRef, kind: StorageDriver) -> CsiDriver | None:
     return cluster.csi_drivers.get(name)
 
 
-def bring_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
+def install_drivers(who: object, cluster: ClusterRef, drivers: Iterable[StorageDriver]) -> None:
     """Install drivers into a cluster of this app. An imported cluster may have its own.
 
     Raises:

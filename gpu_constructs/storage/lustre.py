@@ -30,6 +30,7 @@ from gpu_facts.refusals import (
     refuse_unless_key,
     refuse_unless_whole_number,
 )
+from gpu_facts.storage import LUSTRE_MIN_GIB
 
 # Sources: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateDataRepositoryAssociation.html,
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html (2026-11)
@@ -167,7 +168,7 @@ class PersistentLustre:
         ValueError: FSx doesn't support such a file system.
     """
 
-    size_gib: int = facts.LUSTRE_MIN_GIB
+    size_gib: int = LUSTRE_MIN_GIB
     mb_s_per_tib: MbPerSecondPerTib = 125
     compress: bool = False
     backup_days: int = 0
@@ -213,7 +214,7 @@ class ScratchLustre:
         ValueError: FSx doesn't support such a file system.
     """
 
-    size_gib: int = facts.LUSTRE_MIN_GIB
+    size_gib: int = LUSTRE_MIN_GIB
     compress: bool = False
 
     def __post_init__(self) -> None:
@@ -229,7 +230,7 @@ LustreStorage: TypeAlias = PersistentLustre | ScratchLustre
 
 
 def _refuse_unless_size(size: object) -> None:
-    refuse_unless_whole_number("lustre", "size_gib", size, least=facts.LUSTRE_MIN_GIB)
+    refuse_unless_whole_number("lustre", "size_gib", size, least=LUSTRE_MIN_GIB)
     if isinstance(size, int) and not facts.is_lustre_size(size):
         raise ValueError(f"lustre: size_gib must be {facts.lustre_sizes()}, got {size}; round it up")
 
@@ -371,7 +372,7 @@ class LustreFileSystem(Construct):
         # A child claims it, because one construct could claim the same name twice without an error.
         scope = Construct(self, id)
         self._cluster.claim(PathOf(scope), f"volume {namespace}/{name}", why="they are one object of the cluster")
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.storage.manifests import lustre_chart
 
         chart = lustre_chart(

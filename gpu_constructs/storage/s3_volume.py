@@ -21,7 +21,7 @@ from gpu_constructs.installing.pod_identity import policy_document
 from gpu_constructs.installing.registry import CsiDriver, PathOf
 from gpu_constructs.storage.csi_drivers import csi_driver, refuse_unless_short, volume_name
 from gpu_constructs.storage.s3_mount import S3Mount, refuse_unless_bucket, refuse_unless_prefix, resolve_bucket_region
-from gpu_facts.access import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
+from gpu_facts.iam_policies import MAX_ATTACHED, MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_facts.kubernetes import refuse_unless_object_name
 from gpu_facts.light import regex
 from gpu_facts.named_arguments import named_arguments
@@ -297,7 +297,7 @@ class S3Volume(Construct):
 
         self.name, self.namespace = name, namespace
         driver = csi_driver(ref, "s3")
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.storage.manifests import s3_volume_chart
 
         chart = s3_volume_chart(

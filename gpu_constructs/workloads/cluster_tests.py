@@ -42,7 +42,7 @@ class MpiOperator(Construct):
         refuse_unless_image(who, "image", image)
         ref.claim(who, "MPI operator", why="both would start every job")
 
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.workloads import mpi_manifests as manifests
 
         definition = apply_manifests(self, "Definition", cluster=ref, manifests=[manifests.mpi_job_definition()])
@@ -101,7 +101,7 @@ class NcclTest(Construct):
         image = NCCL_TESTS.reference if image is None else image
         refuse_unless_image(who, "image", image)
 
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.workloads.mpi_manifests import mpi_job
 
         made = mpi_job(who, scope=self, pool=pool, nodes=nodes, image=image, namespace=namespace, queue=queue)
@@ -177,7 +177,7 @@ class GpuSmokeTest(Construct):
 
         if cuda_image is None and pool.shape.architecture == "x86_64":
             cuda_image = CUDA_SAMPLE.reference
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.workloads.manifests import smoke_test_chart
 
         chart = smoke_test_chart(scope=self, pool=pool, image=image, cuda_image=cuda_image, namespace=namespace)

@@ -175,7 +175,7 @@ class GpuJob(Construct):
             "ttl_seconds_after_finished": keep_hours * 3600,
         }
         claim = pod_claim(who, pod, pool, name=name, namespace=namespace)
-        # Imported here because cdk8s takes a second to load.
+        # Imported here because cdk8s-plus takes a quarter of a second to load.
         from gpu_constructs.workloads.manifests import job_manifest
 
         manifest = job_manifest(

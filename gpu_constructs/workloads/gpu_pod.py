@@ -1,4 +1,4 @@
-"""The resources and containers of a pod that uses GPUs."""
+"""The resources and containers of a pod that uses GPUs, and the overlay: fields of a pod that the app sets itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_constructs.workloads.init_container import (
     refuse_unless_env,
 )
 from gpu_constructs.workloads.mounts import Mount, parse_mounts, pod_volumes, refuse_shared_memory, scratch_gib
-from gpu_facts.access import access_token_kind
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.hardware.catalogue import InstanceType
 from gpu_facts.kubernetes import refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.merging import merged
@@ -409,7 +409,7 @@ def parse_overlay(who: object, overlay: object) -> Mapping[str, Any]:
             )
     if "containers" in overlay and overlay["containers"] is None:
         raise ValueError(f"{who}: overlay must not remove the containers, got None; leave containers out")
-    _refuse_unless_told_apart(who, overlay, "overlay")
+    _refuse_items_without_key(who, overlay, "overlay")
     copied: Mapping[str, Any] = MappingProxyType(_copied(overlay))
     return copied
 
@@ -422,7 +422,7 @@ def with_overlay(who: object, pod: Mapping[str, Any], overlay: Mapping[str, Any]
     """
     for kind in _CONTAINERS:
         _refuse_unknown(who, kind, pod.get(kind) or (), overlay.get(kind) or ())
-    found: dict[str, Any] = _without_none(merged(pod, overlay, other=_laid_over))
+    found: dict[str, Any] = _without_none(merged(pod, overlay, other=_merge_lists))
     return found
 
 
@@ -439,7 +439,7 @@ def _refuse_unknown(
             )
 
 
-def _laid_over(field: str, ours: Any, theirs: Any) -> Any:
+def _merge_lists(field: str, ours: Any, theirs: Any) -> Any:
     if field not in _MERGE_KEYS or not isinstance(ours, list) or not isinstance(theirs, list):
         return theirs
     key = _MERGE_KEYS[field]
@@ -451,10 +451,10 @@ def _laid_over(field: str, ours: Any, theirs: Any) -> Any:
 
 def _item(field: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in ours.items() if key in theirs} if field in _OF_ONE_KIND else ours
-    return merged(kept, theirs, other=_laid_over)
+    return merged(kept, theirs, other=_merge_lists)
 
 
-def _refuse_unless_told_apart(who: object, value: object, place: str) -> None:
+def _refuse_items_without_key(who: object, value: object, place: str) -> None:
     for name, inner in value.items() if isinstance(value, Mapping) else ():
         listed, key = isinstance(inner, (list, tuple)), _MERGE_KEYS.get(name)
         if key is not None and inner is not None and not listed:
@@ -465,8 +465,8 @@ def _refuse_unless_told_apart(who: object, value: object, place: str) -> None:
                     f"{who}: {place}.{name} must have {key} in each item, got {each!r}; add it, because it identifies "
                     "the item"
                 )
-            _refuse_unless_told_apart(who, each, f"{place}.{name}[{at}]")
-        _refuse_unless_told_apart(who, inner, f"{place}.{name}")
+            _refuse_items_without_key(who, each, f"{place}.{name}[{at}]")
+        _refuse_items_without_key(who, inner, f"{place}.{name}")
 
 
 def _leaves(value: object, place: str) -> Iterator[tuple[str, object]]:

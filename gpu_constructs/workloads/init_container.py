@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 from gpu_constructs.workloads.mounts import Mount, parse_mounts
-from gpu_facts.access import access_token_kind
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.kubernetes import refuse_unless_data_key, refuse_unless_dotted_name, refuse_unless_object_name
 from gpu_facts.named_arguments import named_arguments
 from gpu_facts.quantities import millicores

@@ -142,7 +142,7 @@ def refuse_unless_plain_type(who: object, argument: str, name: str, *, least_pod
         raise ValueError(f"{rule} such as 'm6i.large', got {name!r}{_hint_of_no_name(name)}")
     family, size = found[1], found[2]
     if name in catalogue() or _series(family) in _document()["gpu_series"]:
-        raise ValueError(f"{rule} without GPU, got {name!r}; use 'm6i.large', because CoreDNS needs no GPU")
+        raise ValueError(f"{rule} without GPU, got {name!r}; use 'm6i.large', because pods there need no GPU")
     if family.startswith("mac"):
         raise ValueError(f"{rule} that run Linux, got {name!r}; use 'm6i.large', because a Mac runs macOS")
     if family in plain_families():

@@ -32,7 +32,8 @@ _EMPTY: tuple[object, ...] = ({}, [], (), "", None, False)
 _TO_TERMS = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 _NUMBER = regex(r"\d{1,9}")
 _CERT_MANAGER, _EXTERNAL_DNS = "cert-manager", "external-dns"
-# Their templates contain only Deployments, in every version that was read.
+# Charts without a DaemonSet, listed so that they count as known. Their templates contain only Deployments, in every
+# version that was read.
 _WITHOUT_DAEMON_SETS = {
     charts.LOAD_BALANCER_CONTROLLER: ("https://github.com/aws/eks-charts/tree/master/stable", "2026-08-03"),
     _CERT_MANAGER: ("https://github.com/cert-manager/cert-manager/tree/master/deploy/charts", "2026-11-21"),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpu_facts.light import dataclass
-from gpu_facts.storage import BROUGHT_BY
+from gpu_facts.storage import INSTALLED_BY
 from gpu_preflight.cluster.kueue import find_cluster_queue, is_queued
 from gpu_preflight.cluster.storage import installs
 from gpu_preflight.model.answer import Answer, Reason
@@ -221,7 +221,7 @@ def _root_containers(pod: Mapping[str, Any]) -> Iterator[Reason]:
 def _driver_conditions(pod: Mapping[str, Any], cluster: Cluster) -> Iterator[tuple[str, str]]:
     known = {each.name for each in cluster.objects_of_kind("CSIDriver")}
     for name in map(str, find_values(pod, "volumes[].csi.driver")):
-        if name not in known and not (name in BROUGHT_BY and installs(BROUGHT_BY[name], cluster)):
+        if name not in known and not (name in INSTALLED_BY and installs(INSTALLED_BY[name], cluster)):
             yield "volumes.csi", f"CSI driver {name} runs on the nodes"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from gpu_facts.access import ACTIONS_OF_AWS
+from gpu_facts.iam_policies import ACTIONS_OF_AWS
 from gpu_facts.light import regex
 from gpu_preflight.cluster.references import referred, refers
 from gpu_preflight.model.answer import Answer, all_yes, any_yes, yes_if

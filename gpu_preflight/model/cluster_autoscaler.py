@@ -14,7 +14,7 @@ from typing import Final
 from gpu_facts.cluster_autoscaler_flags import STARTUP_TAINTS as PREFIXES
 from gpu_facts.labels import TAINT_TAG
 from gpu_facts.light import dataclass, regex
-from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS
+from gpu_facts.storage import INSTALLED_BY, STARTUP_TAINTS
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.model.taints import Taint, node_group_taints
@@ -29,7 +29,7 @@ _OF_EKS = "eks-"
 # Charts and add-ons that remove a taint, by its key.
 REMOVERS: Final[Mapping[str, tuple[str, ...]]] = {
     "node.cilium.io/agent-not-ready": ("cilium",),
-    **{key: (BROUGHT_BY[driver],) for driver, key in STARTUP_TAINTS.items()},
+    **{key: (INSTALLED_BY[driver],) for driver, key in STARTUP_TAINTS.items()},
 }
 # Kubernetes removes these taints when a node is ready. Cluster Autoscaler ignores them by default.
 # Sources: kubernetes/kubernetes v1.36.3 pkg/controller/nodelifecycle/node_lifecycle_controller.go

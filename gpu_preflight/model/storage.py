@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_facts.light import dataclass
-from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE, S3
+from gpu_facts.storage import DEFAULT_CLASS, EBS, EBS_IN_TREE, EBS_OF_AUTO_MODE, S3
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, is_true, items, known_text, mapping
 
-EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_OF_THE_TREE)
+EBS_PROVISIONERS = (EBS, EBS_OF_AUTO_MODE, EBS_IN_TREE)
 _DEFAULT = (DEFAULT_CLASS, "storageclass.beta.kubernetes.io/is-default-class")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from gpu_facts.access import MAX_INLINE, MAX_MANAGED, policy_size
+from gpu_facts.iam_policies import MAX_INLINE, MAX_MANAGED, policy_size
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import (
     AUDIENCE,

@@ -13,7 +13,7 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import ACCELERATOR, EKS_DOMAIN, LABEL_TAG, MIG_CONFIG, RESOURCE_TAG, TAINT_TAG
 from gpu_facts.light import regex
 from gpu_facts.resources import GPU, MIG, NVIDIA
-from gpu_facts.storage import BROUGHT_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, keeps_its_taint
+from gpu_facts.storage import INSTALLED_BY, STARTUP_TAINTS, TAINT_REMOVED_SINCE, keeps_its_taint
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.pools import group_tags
 from gpu_preflight.cluster.software import unremoved_taints
@@ -393,7 +393,7 @@ def startup_taint_that_its_driver_does_not_remove(case: Case) -> Iterator[Proble
 
 def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
     driver, cluster = _DRIVER_OF[taint.key], case.cluster
-    addon = BROUGHT_BY[driver]
+    addon = INSTALLED_BY[driver]
     installed = cluster.addon(addon) or cluster.chart(addon)
     if installed is not None and keeps_its_taint(driver, installed.version):
         first, second = TAINT_REMOVED_SINCE[driver]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from gpu_facts.access import access_token_kind
+from gpu_facts.access_tokens import access_token_kind
 from gpu_facts.labels import EBS_ZONE, ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean

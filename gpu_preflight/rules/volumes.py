@@ -16,8 +16,8 @@ from gpu_facts.resources import DISK
 from gpu_facts.storage import (
     BASE_IOPS,
     BASE_THROUGHPUT,
-    BROUGHT_BY,
     EBS_OF_AUTO_MODE,
+    INSTALLED_BY,
     IOPS_PER_GIB,
     MAX_IOPS,
     MAX_THROUGHPUT,
@@ -301,7 +301,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
         made = source.driver if source else None
         if source is None or made is None or made in _BY_HAND or _runs(made, cluster):
             continue
-        known = [*BROUGHT_BY, EBS_OF_AUTO_MODE]
+        known = [*INSTALLED_BY, EBS_OF_AUTO_MODE]
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
         text = f"{claim.title} has {source.object.kind} {source.object.name}, whose driver {made}"
         if made == EBS_OF_AUTO_MODE:
@@ -309,7 +309,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
         elif near:
             yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?")
         else:
-            brought = BROUGHT_BY.get(made)
+            brought = INSTALLED_BY.get(made)
             what = f"isn't installed; install add-on {brought}" if brought else "isn't installed by the input"
             yield Problem.from_subject(workload, f"{text} {what}", unknown=brought is None or not cluster.sees_objects)
 
@@ -317,7 +317,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
 def _runs(driver: str, cluster: Cluster) -> bool:
     if driver == EBS_OF_AUTO_MODE:
         return cluster.auto_mode
-    brought = BROUGHT_BY.get(driver)
+    brought = INSTALLED_BY.get(driver)
     listed = any(each.name == driver for each in cluster.objects_of_kind("CSIDriver"))
     return listed or (brought is not None and installs(brought, cluster))
 

@@ -149,8 +149,8 @@ class Images:
             image = self.image("bottlerocket", found["arch"], found["variant"] or "", found["minor"], found["release"])
         else:
             raise AwsError("ParameterNotFound", f"{name} isn't a parameter of a published image")
-        found_parameter = {"Name": name, "Type": "String", "Value": image, "Version": 1, "DataType": "text"}
-        return {"Parameter": found_parameter | {"ARN": f"arn:aws:ssm:{self._region.name}::parameter{name}"}}
+        parameter = {"Name": name, "Type": "String", "Value": image, "Version": 1, "DataType": "text"}
+        return {"Parameter": parameter | {"ARN": f"arn:aws:ssm:{self._region.name}::parameter{name}"}}
 
     def architecture(self, ami_type: str) -> str:
         """Return the architecture of a managed group's AMI type.

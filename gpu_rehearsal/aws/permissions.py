@@ -1,4 +1,4 @@
-"""The permission check of each call: its actions, resources and condition keys, and the policies of the caller.
+"""The access requests of each call: the actions, resources and condition keys that its permission check needs.
 
 Sources: https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html,
 https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html,

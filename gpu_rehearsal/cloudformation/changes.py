@@ -15,9 +15,10 @@ from typing import Any, Literal, NoReturn
 
 from botocore import xform_name
 
+from gpu_rehearsal.cloudformation.assets import Assets
 from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text, tags, validate
 from gpu_rehearsal.cloudformation.invocation import Functions
-from gpu_rehearsal.cloudformation.template import Account, Assets, Order, Resource, region_partition
+from gpu_rehearsal.cloudformation.template import Account, Order, Resource, region_partition
 from gpu_rehearsal.credentials import Authority
 from gpu_rehearsal.processes import Handler, Server
 

@@ -139,7 +139,7 @@ def _get_stack_output(argument: Any, scope: _Scope) -> Any:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-getstackoutput.html
     """
     if others := sorted(set(argument) - {"StackName", "OutputName", "Region"}):
-        raise ValueError(f"Fn::GetStackOutput: {others} are not played")
+        raise ValueError(f"Fn::GetStackOutput: {others} aren't simulated")
     return scope.output(argument["StackName"], argument["OutputName"], argument.get("Region", ""))
 
 

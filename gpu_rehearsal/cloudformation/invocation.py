@@ -21,8 +21,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from gpu_rehearsal import processes
-from gpu_rehearsal.cloudformation import template as assets
-from gpu_rehearsal.cloudformation.template import Account, Invoke, search_path
+from gpu_rehearsal.cloudformation import assets
+from gpu_rehearsal.cloudformation.assets import search_path
+from gpu_rehearsal.cloudformation.template import Account, Invoke
 from gpu_rehearsal.credentials import FunctionError, Source
 
 

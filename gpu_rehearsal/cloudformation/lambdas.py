@@ -16,10 +16,10 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from gpu_rehearsal.cloudformation.assets import merge_layers
 from gpu_rehearsal.cloudformation.changes import Created, Creation
 from gpu_rehearsal.cloudformation.intrinsics import Shaping, as_text
 from gpu_rehearsal.cloudformation.invocation import Function, local_runtime
-from gpu_rehearsal.cloudformation.template import merge_layers
 from gpu_rehearsal.credentials import FunctionError, Source
 
 # Lambda's defaults.

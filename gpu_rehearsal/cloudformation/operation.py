@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from gpu_rehearsal.cloudformation.assets import Assets
 from gpu_rehearsal.cloudformation.changes import (
     Created,
     Creation,
@@ -30,7 +31,7 @@ from gpu_rehearsal.cloudformation.changes import (
 )
 from gpu_rehearsal.cloudformation.intrinsics import NO_VALUE, evaluate, resolve
 from gpu_rehearsal.cloudformation.resource_types import Type, find_type
-from gpu_rehearsal.cloudformation.template import Assets, Order, Resource, Template, references, region_partition
+from gpu_rehearsal.cloudformation.template import Order, Resource, Template, references, region_partition
 
 Skip = Callable[[str, str, Mapping[str, Any]], str]
 Replaces = Callable[[str], Sequence[str]]

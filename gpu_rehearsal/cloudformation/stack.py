@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpu_rehearsal.cloudformation.assets import Assets
 from gpu_rehearsal.cloudformation.changes import Answers, Clients, Deployed, Deployment, Event, Phase, StackIdentity
 from gpu_rehearsal.cloudformation.intrinsics import evaluate, refuse_unless_asserted
 from gpu_rehearsal.cloudformation.invocation import Functions, Run
 from gpu_rehearsal.cloudformation.operation import Operation, Replaces, Skip, StackScope
 from gpu_rehearsal.cloudformation.template import (
     Account,
-    Assets,
     Order,
     Resource,
     Template,

@@ -1,8 +1,8 @@
 """Simulated workloads of EKS add-ons, definitions of missing charts, and a server that replaces admission webhooks.
 
 The workloads of an add-on exist while EKS reports that it is installed. The webhook server allows every request once
-the service has a ready pod, and rejects all requests before. So a rehearsal checks the order of software and objects,
-and not the decisions of the webhook.
+the service has a ready pod. Before, it returns 503, like a Service without endpoints, and the webhook's failurePolicy
+decides. So a rehearsal checks the order of software and objects, and not the decisions of the webhook.
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
 

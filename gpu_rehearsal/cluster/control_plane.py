@@ -99,7 +99,8 @@ _EKS_ADMISSION = (
 )
 # Plugins that need controllers: one creates service accounts, one removes the taint of a new node that isn't ready.
 _CONTROLLER_PLUGINS = ("ServiceAccount", "TaintNodesByCondition")
-# Metadata of all calls with the authorization decision, without bodies. Calls of the server itself are left out.
+# Metadata of all calls with the authorization decision, without bodies.
+# Calls of the server itself, probes, discovery and metrics are left out.
 # Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/
 _AUDIT_POLICY: Object = {
     "apiVersion": "audit.k8s.io/v1",

@@ -244,7 +244,7 @@ def _deletion_lines(stack: str, events: Sequence[Event]) -> Iterator[Line]:
         text = ", ".join(kept)
         yield Line(
             scenario=_DESTROY,
-            promise=f"{stack}: resources with a DeletionPolicy are kept",
+            promise=f"{stack}: resources that their DeletionPolicy keeps are kept",
             outcome=Outcome.HELD,
             text=text,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_constructs.installing.gitops import to_yaml
+from gpu_constructs.installing.yaml_text import to_yaml
 from tests.e2e.helm import Helm
 
 LETTERS = "0123456789+-._eExXbBoOyYnNtTrRuUlLsS~: "

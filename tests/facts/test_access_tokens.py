@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_facts.access import access_token_kind
+from gpu_facts.access_tokens import access_token_kind
 
 # Written in parts, so that no scanner takes the tests for a leak.
 LETTERS = "aB3dE5gH" * 12

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gpu_constructs import Mig, NodeShape, Taint, TimeSlicing
-from gpu_constructs.installing.gitops import to_yaml
+from gpu_constructs.installing.yaml_text import to_yaml
 from gpu_constructs.nodes import user_data as rendering
 from gpu_constructs.pools import Host, Kubelet, NodeConfig
 from tests.emitted import Template

@@ -30,7 +30,6 @@ _NOT_WRITTEN = (
     "TokenRequest",
     "WatchEvent",
 )
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # Kubernetes accepts texts and numbers for these.
 _BOTH = ("io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString")
 # Required in the schema, but not by an API server (1.36.3; tests/e2e/test_fields_agree.py).

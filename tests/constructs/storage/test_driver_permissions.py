@@ -18,7 +18,7 @@ from gpu_constructs.identity import WorkloadIdentity
 from gpu_constructs.installing.cluster_ref import cluster_ref
 from gpu_constructs.storage import S3CsiDriver, S3Mount, S3Volume
 from gpu_constructs.storage.s3_volume import DriverPermissions, driver_permissions, mount_statements
-from gpu_facts.access import MAX_ATTACHED, MAX_MANAGED
+from gpu_facts.iam_policies import MAX_ATTACHED, MAX_MANAGED
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from tests.conftest import FLAGS

@@ -131,7 +131,7 @@ def hardship(stage: Stage, pools: Iterable[GpuPool], report: Report) -> None:
     for pool in pools:
         reason = _why_not_played(stage, pool)
         if reason:
-            report.add([_line(pool, "hardship is borne", Outcome.NOT_PLAYED, reason)])
+            report.add([_line(pool, "failure scenarios run", Outcome.NOT_PLAYED, reason)])
             continue
         for each in HARDSHIPS:
             report.add(each(stage, pool))
@@ -162,7 +162,7 @@ def the_limit(stage: Stage, pool: GpuPool) -> Iterator[Line]:
         )
         said = [each for pod in made.waiting for each in event_messages(stage.client, pod, "FailedScheduling")]
         limited = any("limit" in each for each in said)
-        yield _line(pool, promise, _outcome(limited and not over), "; ".join(said) or "nobody says why")
+        yield _line(pool, promise, _outcome(limited and not over), "; ".join(said) or "no event gives a reason")
 
 
 def one_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
@@ -192,7 +192,7 @@ def every_zone_is_out(stage: Stage, pool: GpuPool) -> Iterator[Line]:
     with servers(stage, pool, "no-zone") as made:
         said = wait_until_found(lambda: _of_capacity(stage) or None, STEP_SECONDS)
         came = made.come(1, QUIET_SECONDS)
-        text = "a pod runs" if came else said or f"nobody tells: {made.said()}"
+        text = "a pod runs" if came else said or f"no event has EC2's message: {made.said()}"
         yield _line(pool, promise, _outcome(bool(said) and not came), text)
     _forget(stage)
 

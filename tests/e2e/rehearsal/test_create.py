@@ -19,8 +19,9 @@ OBJECTS, RELEASE = "Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-
 NOT_PLAYED: Mapping[str, frozenset[str]] = {
     "llm-service": frozenset(
         {
-            f"Llm: {RELEASE} KedaD250CD0E is created",
-            f"Llm: {RELEASE} Prometheus84672C11 is created",
+            f"Llm: {RELEASE} ReleaseKeda94C9D2A4 is created",
+            f"Llm: {RELEASE} ReleaseKubePrometheusStack582737E4 is created",
+            "probes and ports answer",
             "Llm: Custom::GpuChartDefinitions PrometheusResourceDefinitionsF1DDCCC9 is created",
         }
     ),
@@ -28,15 +29,24 @@ NOT_PLAYED: Mapping[str, frozenset[str]] = {
     "mig-on-p5": frozenset({"its autoscaler creates the nodes that its pods wait for"}),
     "multi-node-training": frozenset(
         {
-            f"Training: {RELEASE} GpuEfaDevicePluginEBF9179E is created",
-            "pods of default/pretrain-52a7d17b run",
+            f"Training: {RELEASE} ReleaseAwsEfaK8sDevicePlugin77572450 is created",
+            "pods of default/pretrain-aaf1e67d run",
             "webhooks of kueue-system/kueue-webhook-service allow and reject the right objects",
         }
     ),
     "auto-mode": frozenset(
-        f"AutoMode: {OBJECTS} {each} is created" for each in ("Pool9439FBB3", "PoolNodeClass469914F5")
+        f"AutoMode: {OBJECTS} {each} is created" for each in ("NodePoolGpuA017FF1D", "NodeClassGpuB03AE79D")
     ),
-    "training": frozenset({f"Training: {RELEASE} EfaDevicePlugin8C8FCFC2 is created"}),
+    "training-on-lustre": frozenset({f"Research: {RELEASE} ReleaseAwsEfaK8sDevicePlugin40AFED39 is created"}),
+    "model-from-s3": frozenset(
+        {
+            f"Model: {RELEASE} ReleaseAwsLoadBalancerController94ABF694 is created",
+            f"Model: {RELEASE} ReleaseKubePrometheusStack1E5EED74 is created",
+            "Model: Custom::GpuChartDefinitions LoadBalancersResourceDefinitions6D321AA3 is created",
+            "Model: Custom::GpuChartDefinitions PrometheusResourceDefinitionsF1DDCCC9 is created",
+        }
+    ),
+    "training": frozenset({f"Training: {RELEASE} ReleaseAwsEfaK8sDevicePlugin77572450 is created"}),
 }
 
 

@@ -85,10 +85,10 @@ def test_a_family_that_may_be_newer_than_the_list_is_taken(name: str) -> None:
         # Sizes that no family has, newer or not.
         ("m9x.lrage", ", got 'm9x.lrage'; did you mean 'm9x.large'?"),
         ("m9x.huge", ", got 'm9x.huge'; no family has a size 'huge'"),
-        ("g6.xlarge", " without GPU, got 'g6.xlarge'; use 'm6i.large', because CoreDNS needs no GPU"),
-        ("g4ad.xlarge", " without GPU, got 'g4ad.xlarge'; use 'm6i.large', because CoreDNS needs no GPU"),
-        ("p2.xlarge", " without GPU, got 'p2.xlarge'; use 'm6i.large', because CoreDNS needs no GPU"),
-        ("p9.48xlarge", " without GPU, got 'p9.48xlarge'; use 'm6i.large', because CoreDNS needs no GPU"),
+        ("g6.xlarge", " without GPU, got 'g6.xlarge'; use 'm6i.large', because pods there need no GPU"),
+        ("g4ad.xlarge", " without GPU, got 'g4ad.xlarge'; use 'm6i.large', because pods there need no GPU"),
+        ("p2.xlarge", " without GPU, got 'p2.xlarge'; use 'm6i.large', because pods there need no GPU"),
+        ("p9.48xlarge", " without GPU, got 'p9.48xlarge'; use 'm6i.large', because pods there need no GPU"),
         ("mac2.metal", " that run Linux, got 'mac2.metal'; use 'm6i.large', because a Mac runs macOS"),
     ],
 )

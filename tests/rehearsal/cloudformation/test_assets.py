@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from gpu_rehearsal.cloudformation.template import unpacked_once
+from gpu_rehearsal.cloudformation.assets import unpacked_once
 
 
 def archive(path: Path, text: str) -> Path:

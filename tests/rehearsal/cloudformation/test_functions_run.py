@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation import template as assets
+from gpu_rehearsal.cloudformation import assets
+from gpu_rehearsal.cloudformation.assets import Assets, merge_layers, search_path
 from gpu_rehearsal.cloudformation.changes import Answers
 from gpu_rehearsal.cloudformation.invocation import Function, Invocation
-from gpu_rehearsal.cloudformation.template import Assets, merge_layers, search_path
 from gpu_rehearsal.credentials import Authority, FunctionError
 
 NODE = shutil.which("node") and assets.are_installed()

@@ -87,7 +87,7 @@ def test_functions(value: Any, expected: Any) -> None:
     ("value", "message"),
     [
         ({"Fn::Transform": {"Name": "AWS::Include"}}, r"Fn::Transform isn't simulated"),
-        ({"Fn::GetStackOutput": {"RoleArn": "arn"}}, r"Fn::GetStackOutput: \['RoleArn'\] are not played"),
+        ({"Fn::GetStackOutput": {"RoleArn": "arn"}}, r"Fn::GetStackOutput: \['RoleArn'\] aren't simulated"),
         ({"Fn::Select": [2, ["a", "b"]]}, r"cannot select nonexistent value at index 2"),
         ({"Fn::Select": [-1, ["a", "b"]]}, r"cannot select nonexistent value at index -1"),
         ({"Fn::Join": ["", [["a"]]]}, r"a text must consist of texts and numbers, got \['a'\]"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rehearsal.cloudformation import lambdas as custom_resources
+from gpu_rehearsal.cloudformation import lambdas
 from gpu_rehearsal.cloudformation.changes import Event
 from gpu_rehearsal.cloudformation.stack import Stack
 from gpu_rehearsal.cloudformation.template import bootstrap
@@ -214,7 +214,7 @@ def test_a_custom_resource_fails(aws: MotoAccount, tmp_path: Path, properties: A
 
 
 def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(custom_resources, "_RETRY_SECONDS", (0, 0))
+    monkeypatch.setattr(lambdas, "_RETRY_SECONDS", (0, 0))
     stack = stack_of(aws, tmp_path, custom(ECHO, {"Raise": "no"}, Timeout=60))
 
     reason = by_id(stack.create())["Thing"].reason
