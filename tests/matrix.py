@@ -51,7 +51,7 @@ FACTS = {
     "one with NVIDIA driver 595": "the pinned release does not carry its driver",
     "that NVIDIA driver 580 supports": "no document says that Auto Mode drives it",
     "EC2 sells": "EC2 does not sell it so",
-    "whose GPUs EC2 counts": "Auto Mode cannot count a fraction of a GPU",
+    "must have instance types whose GPUs EC2 counts": "Auto Mode cannot count a fraction of a GPU",
     "must have no UltraServer type": "Karpenter knows no UltraServers",
     "no Bottlerocket image boots it": "no Bottlerocket image boots it",
     "which Auto Mode uses": "Auto Mode runs its own Bottlerocket",

@@ -1,4 +1,4 @@
-"""What preflight says and what is done with a pod are compared, and nothing of it is waved through."""
+"""The checker's answer for a pod is compared with the rehearsal. Wrong and undecided answers fail."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.e2e.rehearsal.decisions import Decision
 ONE_SHARED = f"requests 2 nvidia.com/gpu.shared, {TURNED_AWAY}; request one"
 
 
-def _told(answer: Answer, *, runs: bool | None, reasons: tuple[Reason, ...] = ()) -> Told:
+def _compared(answer: Answer, *, runs: bool | None, reasons: tuple[Reason, ...] = ()) -> Told:
     return Told(pod={}, pool="l4", said=Said(answer=answer, reasons=reasons), decision=Decision(runs=runs))
 
 
@@ -31,44 +31,44 @@ def _told(answer: Answer, *, runs: bool | None, reasons: tuple[Reason, ...] = ()
     ],
 )
 def test_two_answers_agree_or_do_not(answer: Answer, runs: bool | None, agreement: Agreement) -> None:
-    assert _told(answer, runs=runs).agreement == agreement
+    assert _compared(answer, runs=runs).agreement == agreement
 
 
 def test_a_no_for_what_only_the_node_refuses_is_counted_apart() -> None:
     shared = Reason(Answer.NO, "resource", ONE_SHARED)
 
-    assert _told(Answer.NO, runs=True, reasons=(shared,)).agreement == "stricter"
-    assert _told(Answer.NO, runs=False, reasons=(shared,)).agreement == "agree"
-    assert _told(Answer.YES, runs=False, reasons=(shared,)).agreement == "false yes"
+    assert _compared(Answer.NO, runs=True, reasons=(shared,)).agreement == "stricter"
+    assert _compared(Answer.NO, runs=False, reasons=(shared,)).agreement == "agree"
+    assert _compared(Answer.YES, runs=False, reasons=(shared,)).agreement == "false yes"
 
 
-def test_another_reason_beside_it_must_be_true() -> None:
+def test_a_second_reason_must_be_true() -> None:
     shared = Reason(Answer.NO, "resource", ONE_SHARED)
     taint = Reason(Answer.NO, "taint", "doesn't tolerate taint team=a:NoSchedule; add the toleration")
 
-    assert _told(Answer.NO, runs=True, reasons=(shared, taint)).agreement == "false no"
-    assert _told(Answer.NO, runs=True, reasons=(taint,)).agreement == "false no"
-    assert _told(Answer.NO, runs=True).agreement == "false no"
+    assert _compared(Answer.NO, runs=True, reasons=(shared, taint)).agreement == "false no"
+    assert _compared(Answer.NO, runs=True, reasons=(taint,)).agreement == "false no"
+    assert _compared(Answer.NO, runs=True).agreement == "false no"
 
 
-def test_what_must_not_be_fails() -> None:
-    told = [_told(Answer.YES, runs=False), _told(Answer.NO, runs=True), _told(Answer.YES, runs=None)]
+def test_wrong_and_undecided_answers_fail() -> None:
+    compared = [_compared(Answer.YES, runs=False), _compared(Answer.NO, runs=True), _compared(Answer.YES, runs=None)]
 
-    assert [each.outcome for each in lines(told)] == [*3 * [Outcome.FAILED], Outcome.HELD]
+    assert [each.outcome for each in lines(compared)] == [*3 * [Outcome.FAILED], Outcome.HELD]
 
 
-def test_so_much_may_be_unknown_and_no_more() -> None:
-    many = [_told(Answer.YES, runs=True)] * 98
+def test_at_most_2_percent_of_the_answers_can_be_unknown() -> None:
+    many = [_compared(Answer.YES, runs=True)] * 98
 
-    fine = [*lines([*many, *2 * [_told(Answer.UNKNOWN, runs=True)]])]
-    worse = [*lines([*many, *3 * [_told(Answer.UNKNOWN, runs=True)]])]
+    fine = [*lines([*many, *2 * [_compared(Answer.UNKNOWN, runs=True)]])]
+    worse = [*lines([*many, *3 * [_compared(Answer.UNKNOWN, runs=True)]])]
 
     assert MOST_UNKNOWN == 0.02
     assert [each.outcome for each in fine] == 4 * [Outcome.HELD]
     assert [each.outcome for each in worse] == [*3 * [Outcome.HELD], Outcome.FAILED]
 
 
-def test_pods_of_a_pool_whose_nodes_are_there_are_asked_one_at_a_time() -> None:
+def test_pods_of_a_pool_with_existing_nodes_are_tried_one_at_a_time() -> None:
     pairs = [Pair(pod={}, pool=name) for name in ("static", "l4", "static", "l4", "l4")]
 
     found = [[each.pool for each in batch] for batch in batches(pairs, alone={"static"}, size=3)]

@@ -1,4 +1,4 @@
-"""Wrong arguments of the rehearsal end in one line with exit code 2, before anything is started."""
+"""A wrong argument ends the rehearsal with a one-line error and exit code 2, before it starts a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Error = Callable[..., str]
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder of programs of which only the version is asked."""
+    """A folder of programs, of which the tests read only the version."""
     folder = tmp_path / "programs"
     folder.mkdir()
     (folder / "kube-apiserver").write_text("#!/bin/sh\necho Kubernetes v1.36.3\n")
@@ -68,12 +68,12 @@ def test_a_stack_that_the_assembly_lacks(programs: Path, tmp_path: Path, error: 
     cdk.Stack(app, "Mine")
     app.synth()
 
-    told = error("--programs", programs, "--stack", "Mine", "--stack", "Mina", tmp_path / "cdk.out")
+    message = error("--programs", programs, "--stack", "Mine", "--stack", "Mina", tmp_path / "cdk.out")
 
-    assert told == "rehearsal: --stack must be one of Mine, got 'Mina'; did you mean 'Mine'?"
+    assert message == "rehearsal: --stack must be one of Mine, got 'Mina'; did you mean 'Mine'?"
 
 
-def test_a_karpenter_that_is_not_there(programs: Path, assembly: Path, error: Error) -> None:
-    told = error("--programs", programs, "--karpenter", "1.14.1=/nowhere", assembly)
+def test_a_missing_karpenter_program(programs: Path, assembly: Path, error: Error) -> None:
+    message = error("--programs", programs, "--karpenter", "1.14.1=/nowhere", assembly)
 
-    assert told == "rehearsal: --karpenter must be VERSION=FILE of an existing program, got '1.14.1=/nowhere'"
+    assert message == "rehearsal: --karpenter must be VERSION=FILE of an existing program, got '1.14.1=/nowhere'"

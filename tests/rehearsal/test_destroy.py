@@ -1,4 +1,4 @@
-"""What may be left after the deletion of a stack."""
+"""Resources and objects that can remain after the deletion of a stack."""
 
 from __future__ import annotations
 

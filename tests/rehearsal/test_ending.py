@@ -31,7 +31,7 @@ with ended_in_order(), ThreadPoolExecutor() as threads:
 """
 
 
-def test_what_is_told_to_end_leaves_its_blocks() -> None:
+def test_sigterm_leaves_each_block() -> None:
     before = signal.getsignal(signal.SIGTERM)
     left: list[str] = []
 
@@ -81,9 +81,9 @@ def test_nothing_is_started_after_the_end() -> None:
 def test_another_thread_changes_nothing() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
-    def told() -> object:
+    def handler() -> object:
         with ended_in_order():
             return signal.getsignal(signal.SIGTERM)
 
     with ThreadPoolExecutor(1) as threads:
-        assert threads.submit(told).result() is before
+        assert threads.submit(handler).result() is before

@@ -1,4 +1,4 @@
-"""What a stack takes for granted is read off its template."""
+"""The template of a stack shows its cluster, and the existing network, principals and account that it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_stack_without_one_cluster_of_its_own_is_not_played(clusters: tuple[An
     )
 
 
-def test_a_network_is_what_a_template_names_by_id() -> None:
+def test_the_network_has_the_ids_in_the_template() -> None:
     named = {"Subnets": ["subnet-0123456789abcdef1", "subnet-0123456789abcdef0"], "Vpc": "vpc-0123456789abcdef0"}
 
     assert find_network(_template({"Name": "research"}, **named)) == Network(

@@ -1,4 +1,4 @@
-"""Mutants write one fault to a copy of an assembly, and are told apart by what failed."""
+"""A mutant writes one fault to a copy of an assembly. A failed line of the right scenario detects it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def applied(manifest: Any) -> dict[str, Any]:
     return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": manifest}}
 
 
-def test_a_fault_is_written_to_disk_and_values_of_deployment_stay(tmp_path: Path) -> None:
+def test_a_fault_is_written_to_disk_and_deployment_values_stay(tmp_path: Path) -> None:
     before, after = json.dumps([PLUGIN]).split("nvidia-device-plugin")
     given = stack(tmp_path, Plugin=applied({"Fn::Join": ["", [before, {"Ref": "Name"}, after]]}))
 
@@ -53,7 +53,7 @@ def test_a_fault_is_written_to_disk_and_values_of_deployment_stay(tmp_path: Path
     assert "tolerations" in given.file.read_text()
 
 
-def test_nothing_waits_for_what_was_dropped(tmp_path: Path) -> None:
+def test_nothing_waits_for_a_removed_resource(tmp_path: Path) -> None:
     entry = {"Type": "AWS::EKS::AccessEntry", "Properties": {"Type": "EC2_LINUX"}}
     waits = {"Type": "AWS::EKS::Nodegroup", "DependsOn": ["Entry", "Role"], "Properties": {}}
 
@@ -65,7 +65,7 @@ def test_nothing_waits_for_what_was_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str, tmp_path: Path) -> None:
+def test_refuses_a_stack_without_the_resource_to_change(name: str, tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="Any: nothing of it is changed"):
         MUTANTS[name].write(stack(tmp_path), tmp_path / "mutant")
 
@@ -79,7 +79,7 @@ def test_refuses_a_stack_that_has_nothing_to_be_changed(name: str, tmp_path: Pat
         (Outcome.FAILED, "Scale", "no capacity", False),
     ],
 )
-def test_a_mutant_is_seen_by_a_failed_line_of_its_scene_that_names_it(
+def test_a_mutant_is_seen_if_a_failed_line_of_its_scenario_names_it(
     outcome: Outcome, scenario: str, text: str, seen: bool
 ) -> None:
     mutant, report = Mutant(lambda resources: None, "Scale", "no user.data"), Report("Any")

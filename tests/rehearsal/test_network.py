@@ -1,4 +1,4 @@
-"""What a report says of the instances of a play and their kubelets."""
+"""A report has one line for instances that join the cluster, and one for kubelets that are reached."""
 
 from __future__ import annotations
 

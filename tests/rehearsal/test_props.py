@@ -1,4 +1,4 @@
-"""A stack is played on the programs of its own version of Kubernetes."""
+"""The rehearsal runs the binaries of the Kubernetes version of the stack."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def template(**properties: str) -> dict[str, Any]:
     return {"Resources": {"Cluster": cluster}}
 
 
-@pytest.mark.parametrize(("said", "folder"), [({"Version": "1.36"}, "/36"), ({"Version": "1.37"}, "/37"), ({}, "/37")])
-def test_the_control_plane_has_the_version_of_the_cluster(said: dict[str, str], folder: str) -> None:
-    assert PROPS.control_plane(template(**said)) == Path(folder)
+@pytest.mark.parametrize(
+    ("properties", "folder"), [({"Version": "1.36"}, "/36"), ({"Version": "1.37"}, "/37"), ({}, "/37")]
+)
+def test_the_control_plane_has_the_version_of_the_cluster(properties: dict[str, str], folder: str) -> None:
+    assert PROPS.control_plane(template(**properties)) == Path(folder)
 
 
-def test_a_version_of_which_there_are_no_programs_is_not_played() -> None:
+def test_a_version_without_binaries_is_not_played() -> None:
     assembly = Assembly(stack="Jobs", folder=Path(), file=Path(), template=template(Version="1.35"), region="us-east-1")
 
     report = play([assembly], PROPS)

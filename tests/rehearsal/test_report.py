@@ -1,4 +1,4 @@
-"""A report says what happened, and times stand apart."""
+"""A report lists results, and shows durations in a separate part."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_report_of_what_was_not_tried_does_not_pass(lines: list[Line], require
     assert report.exit_code(required) == code
 
 
-def test_a_line_is_heard_before_the_next_one_is_known() -> None:
+def test_the_listener_gets_a_line_before_the_next_one_is_computed() -> None:
     heard: list[str] = []
 
     def lines() -> Iterator[Line]:

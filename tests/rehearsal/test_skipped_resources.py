@@ -1,4 +1,4 @@
-"""What cannot be played is told, with what stands in for it."""
+"""The rehearsal reports each resource that it skips, with the reason and the substitute."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ KEDA = {"Chart": "keda", "Version": "2.21.0"}
 
 
 class Server:
-    """Takes definitions, and serves them."""
+    """Accepts definitions, and reports them as established."""
 
     def __init__(self) -> None:
         self.applied: list[str] = []
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        """Take it."""
+        """Record the name of an object."""
         self.applied.append(manifest["metadata"]["name"])
 
     def object_path(self, manifest: dict[str, Any]) -> str:
@@ -39,13 +39,13 @@ class Server:
         return str(manifest["metadata"]["name"])
 
     def get(self, _path: str) -> dict[str, Any]:
-        """Return what it is served as."""
+        """Return an established definition."""
         return {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
 
 
 @pytest.fixture
 def server() -> Server:
-    """Who takes definitions."""
+    """The API server."""
     return Server()
 
 
@@ -60,23 +60,23 @@ def skipped(tmp_path: Path, server: Server) -> SkippedResources:
             "status": {"conditions": None},
         }
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(definition))
-    said = yaml.safe_dump({"name": "karpenter", "version": "1.14.1", "apiVersion": "v2"}).encode()
+    metadata = yaml.safe_dump({"name": "karpenter", "version": "1.14.1", "apiVersion": "v2"}).encode()
     with tarfile.open(tmp_path / "karpenter-1.14.1.tgz", "w:gz") as archive:
         entry = tarfile.TarInfo("karpenter/Chart.yaml")
-        entry.size = len(said)
-        archive.addfile(entry, BytesIO(said))
+        entry.size = len(metadata)
+        archive.addfile(entry, BytesIO(metadata))
     return SkippedResources(Charts(tmp_path), Definitions(tmp_path, server))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [_RELEASE, _DEFINITIONS])
-def test_a_chart_that_is_not_there_leaves_its_definitions(kind: str, skipped: SkippedResources, server: Server) -> None:
-    said = skipped("Keda", kind, KEDA)
+def test_the_definitions_of_an_absent_chart_are_applied(kind: str, skipped: SkippedResources, server: Server) -> None:
+    reason = skipped("Keda", kind, KEDA)
 
-    assert said == "chart keda 2.21.0 is not in the folder; its definitions were applied: scaledobjects.keda.sh"
+    assert reason == "chart keda 2.21.0 is not in the folder; its definitions were applied: scaledobjects.keda.sh"
     assert server.applied == ["scaledobjects.keda.sh"]
 
 
-def test_a_release_that_brings_no_definitions_leaves_none(skipped: SkippedResources, server: Server) -> None:
+def test_a_release_that_skips_definitions_applies_none(skipped: SkippedResources, server: Server) -> None:
     assert skipped("Keda", _RELEASE, {**KEDA, "SkipCrds": True}) == "chart keda 2.21.0 is not in the folder"
     assert server.applied == []
 
@@ -90,7 +90,7 @@ def test_a_release_that_brings_no_definitions_leaves_none(skipped: SkippedResour
         ("AWS::EC2::VPC", {}),
     ],
 )
-def test_all_else_is_played(kind: str, properties: dict[str, Any], skipped: SkippedResources) -> None:
+def test_no_other_resource_is_skipped(kind: str, properties: dict[str, Any], skipped: SkippedResources) -> None:
     assert skipped("Any", kind, properties) == ""
 
 
@@ -102,10 +102,10 @@ def _pool(group: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "manifest", [{"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass"}, _pool("eks.amazonaws.com")]
 )
-def test_what_only_auto_mode_knows_is_not_played(manifest: dict[str, Any], skipped: SkippedResources) -> None:
-    said = skipped("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
+def test_objects_that_only_auto_mode_has_are_skipped(manifest: dict[str, Any], skipped: SkippedResources) -> None:
+    reason = skipped("Pool", _OBJECTS, {"Manifest": json.dumps([manifest])})
 
-    assert said == "the definitions of eks.amazonaws.com are only available in EKS"
+    assert reason == "the definitions of eks.amazonaws.com are only available in EKS"
     assert skipped("Pool", _OBJECTS, {"Manifest": json.dumps([_pool("karpenter.k8s.aws")])}) == ""
 
 
@@ -125,7 +125,7 @@ def _no_match(kind: str, version: str) -> str:
         ("Error from server (Forbidden)", False),
     ],
 )
-def test_only_a_missing_definition_of_a_chart_that_is_not_there_is_excused(
+def test_only_a_missing_definition_of_an_absent_chart_is_excused(
     error: str, excused: bool, skipped: SkippedResources
 ) -> None:
     assert skipped.excuse(error) == ""
@@ -137,7 +137,7 @@ def test_only_a_missing_definition_of_a_chart_that_is_not_there_is_excused(
 
 
 def test_the_definitions_of_every_pinned_chart_are_known() -> None:
-    # Those of Dynamo share a group with the GPU operator's, and are in no folder.
+    # Dynamo's definitions share a group with the GPU operator's, and no folder has them.
     pinned = {each.name for each in vars(versions).values() if isinstance(each, versions.Chart)} - {
         versions.DYNAMO.name
     }

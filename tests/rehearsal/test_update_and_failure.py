@@ -1,4 +1,4 @@
-"""What the update scenario makes of pods that end, and which resources the failure scenario fails."""
+"""The update scenario compares ended pods with the review, and the failure scenario chooses resources to fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failed(reason: str) -> Event:
 
 
 @pytest.mark.parametrize(
-    ("events", "ended", "told", "outcome", "text"),
+    ("events", "ended", "announced", "outcome", "text"),
     [
         ([DONE], [], Announced(), Outcome.HELD, "1 resources changed, no pod ended"),
         ([DONE], [CHAT], Announced(ends=frozenset({"chat"})), Outcome.HELD, "1 resources changed, default/chat ended"),
@@ -33,12 +33,12 @@ def failed(reason: str) -> Event:
     ],
 )
 def test_an_update_is_compared_with_what_is_announced(
-    events: list[Event], ended: list[Pod], told: Announced, outcome: Outcome, text: str
+    events: list[Event], ended: list[Pod], announced: Announced, outcome: Outcome, text: str
 ) -> None:
-    found, said = compare(events, ended, told)
+    found, message = compare(events, ended, announced)
 
     assert found is outcome
-    assert text in said
+    assert text in message
 
 
 def test_nodes_that_drift_may_be_replaced_later() -> None:

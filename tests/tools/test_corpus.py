@@ -19,7 +19,7 @@ FILES = {
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> tuple[str, str]:
-    """A repository of somebody, as the pattern of its place and its commit."""
+    """A third-party repository: the pattern of its path, and its commit."""
     place = tmp_path / "mirror" / "some+thing"
     for name, text in FILES.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What grows old has a source, a day and an allowance, and is listed when it is older than that."""
+"""Each fact that can become stale has a source, a date and a maximum age. An older fact is listed."""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ def test_it_makes_one_from_1_15_on_with_either_gate(settings: dict[str, Any]) ->
     [
         (None, {}, [template()], "depends on its version"),
         ("1.15.1", {"enableDRA": LATER}, [template()], "depends on its feature gates"),
-        ("1.15.1", {"enableDRA": True}, [], "what the claim selects"),
+        ("1.15.1", {"enableDRA": True}, [], "only its driver knows what the claim selects"),
         (
             "1.15.1",
             {"enableDRA": True},
             [template(selectors=[{"cel": {"expression": "true"}}])],
-            "what the claim selects",
+            "only its driver knows what the claim selects",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""AWS for the tests of a file, with a network, roles and a cluster in it, cleared between them."""
+"""Fixtures: one simulated AWS for each test file, with a network, roles and a cluster, cleared between tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBERS = count()
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[Aws]:
-    """AWS, made once: it takes longer than a test."""
+    """Simulated AWS, started once for each file because the start takes longer than a test."""
     with Aws(region="us-east-1") as aws:
         yield aws
 
@@ -43,14 +43,14 @@ def aws(world: Aws) -> Iterator[Aws]:
 
 @pytest.fixture(scope="module")
 def role(world: Aws) -> Role:
-    """Make a role that a service may take, with statements of a policy of its own; return its ARN."""
+    """Create a role that a service may assume, with an inline policy of these statements; return its ARN."""
 
     def make(name: str, *statements: dict[str, Any], trusts: Any = "ec2.amazonaws.com", **trust: Any) -> str:
         name = f"{name}-{next(_NUMBERS)}"
         actions = ["sts:AssumeRole", "sts:TagSession"]
-        let_in = {"Effect": "Allow", "Principal": {"Service": trusts}, "Action": actions} | trust
+        trust_statement = {"Effect": "Allow", "Principal": {"Service": trusts}, "Action": actions} | trust
         iam = world.client("iam")
-        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=_document(let_in))
+        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=_document(trust_statement))
         if statements:
             iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=_document(*statements))
         return str(made["Role"]["Arn"])
@@ -73,7 +73,7 @@ def subnets(world: Aws) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster(world: Aws, role: Role, subnets: list[str]) -> str:
-    """An active cluster that lets in by access entries; its name."""
+    """The name of an active cluster that authenticates by access entries."""
     world.client("eks").create_cluster(
         name="demo",
         version="1.36",

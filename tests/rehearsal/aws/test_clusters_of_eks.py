@@ -1,4 +1,7 @@
-"""A cluster of EKS is active once somebody serves it; who gets in, add-ons, images and types are told as AWS does."""
+"""EKS clusters, access entries, add-ons, images and instance types behave as in AWS.
+
+A cluster is active once it has an API server.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ PARAMETER = "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/{}/image_id"
 
 
 def create(aws: Aws, name: str, subnets: list[str], **changes: Any) -> dict[str, Any]:
-    says = {
+    arguments = {
         "version": "1.36",
         "roleArn": "arn:aws:iam::123456789012:role/c",
         "resourcesVpcConfig": {"subnetIds": subnets},
     }
-    return dict(aws.client("eks").create_cluster(name=name, **says | changes)["cluster"])
+    return dict(aws.client("eks").create_cluster(name=name, **arguments | changes)["cluster"])
 
 
 def test_a_cluster_is_active_once_it_is_served(aws: Aws, subnets: list[str]) -> None:
@@ -31,17 +34,17 @@ def test_a_cluster_is_active_once_it_is_served(aws: Aws, subnets: list[str]) -> 
 
     aws.serve_cluster("late", endpoint="https://127.0.0.1:6443", certificate_authority=b"pem")
 
-    told = aws.client("eks").describe_cluster(name="late")["cluster"]
-    assert (told["status"], told["endpoint"]) == ("ACTIVE", "https://127.0.0.1:6443")
-    assert base64.b64decode(told["certificateAuthority"]["data"]) == b"pem"
-    # The VPC has addresses of 10.0.0.0/16, which are none of the services'.
-    assert told["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
-    group = told["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    description = aws.client("eks").describe_cluster(name="late")["cluster"]
+    assert (description["status"], description["endpoint"]) == ("ACTIVE", "https://127.0.0.1:6443")
+    assert base64.b64decode(description["certificateAuthority"]["data"]) == b"pem"
+    # The VPC has 10.0.0.0/16, so EKS chooses a service range outside of it.
+    assert description["kubernetesNetworkConfig"]["serviceIpv4Cidr"] == "10.100.0.0/16"
+    group = description["resourcesVpcConfig"]["clusterSecurityGroupId"]
     tags = aws.client("ec2").describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["Tags"]
     assert {"Key": "aws:eks:cluster-name", "Value": "late"} in tags
 
 
-def test_nothing_joins_before(aws: Aws, subnets: list[str]) -> None:
+def test_an_add_on_needs_an_active_cluster(aws: Aws, subnets: list[str]) -> None:
     create(aws, "never", subnets)
 
     with pytest.raises(ClientError, match="Cluster 'never' is not in ACTIVE status"):
@@ -54,7 +57,7 @@ def test_a_cluster_needs_two_zones(aws: Aws, subnets: list[str]) -> None:
 
 
 @pytest.mark.parametrize("bootstraps", [True, False])
-def test_its_creator_gets_in_where_that_is_asked_for(aws: Aws, subnets: list[str], bootstraps: bool) -> None:
+def test_its_creator_has_access_if_the_cluster_requests_it(aws: Aws, subnets: list[str], bootstraps: bool) -> None:
     name = f"bootstraps-{bootstraps}"
     access = {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": bootstraps}
     create(aws, name, subnets, accessConfig=access)
@@ -72,22 +75,22 @@ def test_an_entry_names_a_role_and_its_policies(aws: Aws, cluster: str, role: Ro
         clusterName=cluster, principalArn=admin, policyArn=ADMIN, accessScope={"type": "cluster"}
     )
 
-    told = eks.describe_access_entry(clusterName=cluster, principalArn=admin)["accessEntry"]
+    description = eks.describe_access_entry(clusterName=cluster, principalArn=admin)["accessEntry"]
     policies = eks.list_associated_access_policies(clusterName=cluster, principalArn=admin)["associatedAccessPolicies"]
-    assert told["username"].endswith("/{{SessionName}}")
+    assert description["username"].endswith("/{{SessionName}}")
     assert [(one["policyArn"], one["accessScope"]["type"]) for one in policies] == [(ADMIN, "cluster")]
 
 
 @pytest.mark.parametrize(
-    ("says", "message"),
+    ("arguments", "message"),
     [
-        ({"principalArn": "arn:aws:iam::123456789012:role/nobody"}, "invalid principal"),
+        ({"principalArn": "arn:aws:iam::123456789012:role/absent"}, "invalid principal"),
         ({"kubernetesGroups": ["system:masters"]}, "must not begin with 'system:'"),
         ({"type": "EC2_LINUX", "username": "me"}, "An access entry of type EC2_LINUX can.t have a username"),
     ],
 )
-def test_refuses_entries(aws: Aws, cluster: str, role: Role, says: dict[str, Any], message: str) -> None:
-    entry = {"clusterName": cluster, "principalArn": role("One")} | says
+def test_refuses_entries(aws: Aws, cluster: str, role: Role, arguments: dict[str, Any], message: str) -> None:
+    entry = {"clusterName": cluster, "principalArn": role("One")} | arguments
 
     with pytest.raises(ClientError, match=message):
         aws.client("eks").create_access_entry(**entry)
@@ -132,11 +135,11 @@ def test_an_image_that_is_not_published_is_not_found(aws: Aws, path: str) -> Non
         aws.client("ssm").get_parameter(Name=PARAMETER.format(f"x86_64/{path}"))
 
 
-def test_a_type_is_told_with_its_gpus(aws: Aws) -> None:
-    (told,) = aws.client("ec2").describe_instance_types(InstanceTypes=["p5.48xlarge"])["InstanceTypes"]
+def test_a_type_is_described_with_its_gpus(aws: Aws) -> None:
+    (description,) = aws.client("ec2").describe_instance_types(InstanceTypes=["p5.48xlarge"])["InstanceTypes"]
 
-    assert told["GpuInfo"]["Gpus"][0]["Count"] == 8
-    assert told["NetworkInfo"]["EfaInfo"]["MaximumEfaInterfaces"] == 32
+    assert description["GpuInfo"]["Gpus"][0]["Count"] == 8
+    assert description["NetworkInfo"]["EfaInfo"]["MaximumEfaInterfaces"] == 32
 
 
 def test_a_type_that_the_region_does_not_sell_does_not_exist_there(aws: Aws) -> None:
@@ -154,7 +157,7 @@ def test_a_placement_group_is_found_by_its_name(aws: Aws) -> None:
         aws.client("ec2").describe_placement_groups(Filters=[{"Name": "spread-level", "Values": ["host"]}])
 
 
-def test_a_managed_policy_of_aws_judges(aws: Aws, role: Role) -> None:
+def test_a_managed_policy_of_aws_allows_calls(aws: Aws, role: Role) -> None:
     node = role("Node")
     name = node.rpartition("/")[2]
     policy = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"

@@ -1,4 +1,4 @@
-"""CreateFleet as Karpenter asks for it: one answer with instances, or with the reason for none."""
+"""CreateFleet with Karpenter's arguments: it returns instances, or the reasons why it launched none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_rehearsal.aws.server import Aws
 
 @pytest.fixture
 def create(aws: Aws, subnets: list[str]) -> Any:
-    """Ask for one g6.xlarge in either subnet, with changes of the capacity type."""
+    """Request one instance in either subnet; a test can change the capacity type and the instance types."""
     data = {"ImageId": "ami-12c6146b", "UserData": base64.b64encode(b"hello").decode()}
     aws.client("ec2").create_launch_template(LaunchTemplateName="karpenter.k8s.aws/1", LaunchTemplateData=data)
 
@@ -36,13 +36,13 @@ def descriptions(aws: Aws, fleet: dict[str, Any]) -> dict[str, Any]:
     return dict(aws.client("ec2").describe_instances(InstanceIds=ids)["Reservations"][0]["Instances"][0])
 
 
-def test_an_instance_runs_with_what_template_and_fleet_say(aws: Aws, create: Any) -> None:
+def test_an_instance_runs_with_the_settings_of_template_and_fleet(aws: Aws, create: Any) -> None:
     fleet = create()
 
     instance = descriptions(aws, fleet)
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
-    told = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
-    assert base64.b64decode(told["UserData"]["Value"]) == b"hello"
+    attribute = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
+    assert base64.b64decode(attribute["UserData"]["Value"]) == b"hello"
     assert (tags["nodepool"], tags["aws:ec2:fleet-id"]) == ("gpu", fleet["FleetId"])
     assert fleet["Instances"][0]["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"] == "us-east-1a"
 
@@ -51,14 +51,14 @@ def test_the_smallest_type_is_taken_as_the_cheapest(create: Any) -> None:
     assert create(types=("g6.12xlarge", "g6.2xlarge", "g6.xlarge"))["Instances"][0]["InstanceType"] == "g6.xlarge"
 
 
-def test_spot_is_told_as_spot(aws: Aws, create: Any) -> None:
+def test_a_spot_instance_is_described_as_spot(aws: Aws, create: Any) -> None:
     instance = descriptions(aws, create("spot"))
 
     assert instance["InstanceLifecycle"] == "spot"
     assert instance["SpotInstanceRequestId"].startswith("sir-")
 
 
-def test_the_next_way_is_taken_and_the_one_before_it_told(aws: Aws, create: Any) -> None:
+def test_the_next_override_is_used_and_the_error_of_the_first_is_reported(aws: Aws, create: Any) -> None:
     aws.capacity.exhaust("g6.xlarge", "us-east-1a")
 
     fleet = create()
@@ -77,7 +77,7 @@ def test_without_capacity_anywhere_the_fleet_is_empty(aws: Aws, create: Any) -> 
     assert {one["ErrorCode"] for one in fleet["Errors"]} == {"InsufficientInstanceCapacity"}
 
 
-def test_a_zone_where_a_type_is_not_sold_says_so(create: Any) -> None:
+def test_a_zone_where_a_type_is_not_sold_reports_unsupported(create: Any) -> None:
     fleet = create(types=("p4de.24xlarge",))
 
     assert {one["ErrorCode"] for one in fleet["Errors"]} <= {"Unsupported"}

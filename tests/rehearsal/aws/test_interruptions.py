@@ -1,4 +1,4 @@
-"""Warnings of EC2 reach a queue by the rules and the policy of a stack; pods act by their roles."""
+"""EC2 interruption warnings reach a queue if the stack's rules and queue policy allow it; pods use their roles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUEUE = "arn:aws:sqs:us-east-1:123456789012:interruptions"
 
 @pytest.fixture
 def queue(aws: Aws) -> Iterator[str]:
-    """A queue that a rule sends interruptions to; its address."""
+    """The URL of a queue that a rule sends interruption warnings to."""
     url = aws.client("sqs").create_queue(QueueName="interruptions")["QueueUrl"]
     pattern = {"source": ["aws.ec2"], "detail-type": ["EC2 Spot Instance Interruption Warning"]}
     events = aws.client("events")
@@ -29,24 +29,26 @@ def queue(aws: Aws) -> Iterator[str]:
     aws.client("sqs").delete_queue(QueueUrl=url)
 
 
-def let_in(aws: Aws, queue: str, **condition: Any) -> None:
+def allow_events(aws: Aws, queue: str, **condition: Any) -> None:
     statement = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
     document = {"Statement": [statement | {"Resource": QUEUE} | condition]}
     aws.client("sqs").set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(document)})
 
 
 def test_a_warning_reaches_the_queue(aws: Aws, queue: str) -> None:
-    let_in(aws, queue)
+    allow_events(aws, queue)
 
     aws.interrupt("i-0123456789abcdef0")
 
     (message,) = aws.client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10)["Messages"]
-    told = json.loads(message["Body"])
-    assert told["detail"] == {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}
+    warning = json.loads(message["Body"])
+    assert warning["detail"] == {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}
 
 
-def test_a_queue_that_does_not_let_the_rule_send_gets_nothing(aws: Aws, queue: str) -> None:
-    let_in(aws, queue, Condition={"ArnEquals": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:rule/other"}})
+def test_a_queue_whose_policy_does_not_allow_the_rule_gets_nothing(aws: Aws, queue: str) -> None:
+    allow_events(
+        aws, queue, Condition={"ArnEquals": {"aws:SourceArn": "arn:aws:events:us-east-1:123456789012:rule/other"}}
+    )
 
     aws.interrupt("i-0123456789abcdef0")
 

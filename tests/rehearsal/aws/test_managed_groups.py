@@ -1,4 +1,4 @@
-"""A managed group of EKS has instances that run, told by its launch template and by EKS how to join."""
+"""A managed node group runs instances, whose user data comes from its launch template and from EKS."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ GPU_TAINT = {"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}
 
 @pytest.fixture
 def create(aws: Aws, cluster: str, role: Role, subnets: list[str]) -> Any:
-    """Make a group of one g6.xlarge, with changes; return its description."""
+    """Create a group of one g6.xlarge, with these arguments changed; return its description."""
     node = role("Node")
-    says = {
+    arguments = {
         "clusterName": cluster,
         "nodegroupName": "gpu",
         "subnets": subnets,
@@ -31,7 +31,7 @@ def create(aws: Aws, cluster: str, role: Role, subnets: list[str]) -> Any:
         "labels": {"team": "vision"},
         "taints": [GPU_TAINT],
     }
-    return lambda **changes: aws.client("eks").create_nodegroup(**says | changes)["nodegroup"]
+    return lambda **changes: aws.client("eks").create_nodegroup(**arguments | changes)["nodegroup"]
 
 
 def running(aws: Aws) -> list[dict[str, Any]]:
@@ -41,15 +41,15 @@ def running(aws: Aws) -> list[dict[str, Any]]:
 
 
 def user_data(aws: Aws, instance: dict[str, Any]) -> str:
-    told = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
-    return base64.b64decode(told["UserData"]["Value"]).decode()
+    description = aws.client("ec2").describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
+    return base64.b64decode(description["UserData"]["Value"]).decode()
 
 
 def scaling_group(descriptions: dict[str, Any]) -> str:
     return str(descriptions["resources"]["autoScalingGroups"][0]["name"])
 
 
-def test_instance_runs_as_the_group_says(aws: Aws, create: Any, subnets: list[str]) -> None:
+def test_instance_runs_with_the_settings_of_the_group(aws: Aws, create: Any, subnets: list[str]) -> None:
     descriptions = create()
 
     (instance,) = running(aws)
@@ -65,7 +65,7 @@ def test_instance_runs_as_the_group_says(aws: Aws, create: Any, subnets: list[st
     assert "--register-with-taints=nvidia.com/gpu=true:NoSchedule" in data
 
 
-def test_the_role_of_its_nodes_gets_in(aws: Aws, cluster: str, create: Any) -> None:
+def test_the_role_of_its_nodes_has_access(aws: Aws, cluster: str, create: Any) -> None:
     node = create()["nodeRole"]
 
     entry = aws.client("eks").describe_access_entry(clusterName=cluster, principalArn=node)["accessEntry"]
@@ -73,7 +73,7 @@ def test_the_role_of_its_nodes_gets_in(aws: Aws, cluster: str, create: Any) -> N
     assert (entry["type"], entry["kubernetesGroups"]) == ("EC2_LINUX", ["system:nodes"])
 
 
-def test_the_template_of_the_group_counts(aws: Aws, create: Any) -> None:
+def test_the_launch_template_of_the_group_applies(aws: Aws, create: Any) -> None:
     own = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x\n\necho own\n--x--\n'
     data = {
         "UserData": base64.b64encode(own.encode()).decode(),
@@ -90,14 +90,14 @@ def test_the_template_of_the_group_counts(aws: Aws, create: Any) -> None:
     assert [one["InterfaceType"] for one in instance["NetworkInterfaces"]] == ["efa"]
 
 
-def test_bottlerocket_is_told_in_toml(aws: Aws, create: Any) -> None:
+def test_bottlerocket_is_configured_in_toml(aws: Aws, create: Any) -> None:
     create(amiType="BOTTLEROCKET_x86_64_NVIDIA")
 
-    told = tomli.loads(user_data(aws, running(aws)[0]))
-    assert told["settings"]["kubernetes"]["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule"]}
+    settings = tomli.loads(user_data(aws, running(aws)[0]))["settings"]
+    assert settings["kubernetes"]["node-taints"] == {"nvidia.com/gpu": ["true:NoSchedule"]}
 
 
-def test_a_wish_for_more_launches_and_a_wish_for_fewer_ends(aws: Aws, create: Any) -> None:
+def test_more_desired_instances_launch_and_fewer_terminate(aws: Aws, create: Any) -> None:
     group, scaling = scaling_group(create()), aws.client("autoscaling")
 
     scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=2)
@@ -107,7 +107,7 @@ def test_a_wish_for_more_launches_and_a_wish_for_fewer_ends(aws: Aws, create: An
     assert running(aws) == []
 
 
-def test_a_wish_beyond_the_maximum_is_refused(aws: Aws, create: Any) -> None:
+def test_a_desired_capacity_above_the_maximum_is_refused(aws: Aws, create: Any) -> None:
     group = scaling_group(create())
 
     with pytest.raises(ClientError, match="New SetDesiredCapacity value 3 is above max value 2"):
@@ -120,11 +120,11 @@ def test_eks_changes_the_sizes(aws: Aws, cluster: str, create: Any) -> None:
 
     aws.client("eks").update_nodegroup_config(clusterName=cluster, nodegroupName="gpu", scalingConfig=sizes)
 
-    told = aws.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName="gpu")["nodegroup"]
-    assert (told["scalingConfig"], len(running(aws))) == (sizes, 2)
+    description = aws.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName="gpu")["nodegroup"]
+    assert (description["scalingConfig"], len(running(aws))) == (sizes, 2)
 
 
-def test_a_zone_that_has_none_is_passed_over(aws: Aws, create: Any) -> None:
+def test_a_zone_without_capacity_is_skipped(aws: Aws, create: Any) -> None:
     aws.capacity.exhaust("g6.xlarge", "us-east-1a")
 
     create()
@@ -132,15 +132,15 @@ def test_a_zone_that_has_none_is_passed_over(aws: Aws, create: Any) -> None:
     assert [one["Placement"]["AvailabilityZone"] for one in running(aws)] == ["us-east-1b"]
 
 
-def test_where_no_zone_has_any_the_activity_fails_in_the_words_of_ec2(aws: Aws, create: Any) -> None:
+def test_without_capacity_in_any_zone_the_activity_fails_with_the_message_of_ec2(aws: Aws, create: Any) -> None:
     for zone in ("us-east-1a", "us-east-1b"):
         aws.capacity.exhaust("g6.xlarge", zone)
 
     group = scaling_group(create())
 
-    told = aws.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=group)["Activities"][0]
-    assert told["StatusCode"] == "Failed"
-    assert "We currently do not have sufficient g6.xlarge capacity" in told["StatusMessage"]
+    description = aws.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=group)["Activities"][0]
+    assert description["StatusCode"] == "Failed"
+    assert "We currently do not have sufficient g6.xlarge capacity" in description["StatusMessage"]
     assert running(aws) == []
 
 
@@ -191,7 +191,7 @@ def status(aws: Aws, cluster: str) -> tuple[str, list[Any]]:
 
 @pytest.fixture
 def outcomes(world: Aws) -> Iterator[dict[str, str]]:
-    """What became of instances, by id; those that are not in it boot."""
+    """The reason why each instance failed to join, or an empty text, by id. Other instances are still booting."""
     found: dict[str, str] = {}
     world.nodes = found.get
     yield found
@@ -224,14 +224,14 @@ def test_a_group_whose_node_never_joins_fails(aws: Aws, cluster: str, create: An
     assert status(aws, cluster) == ("CREATE_FAILED", [issue])
 
 
-def test_a_group_that_launches_nothing_fails_in_the_words_of_ec2(aws: Aws, cluster: str, create: Any) -> None:
+def test_a_group_that_launches_nothing_fails_with_the_message_of_ec2(aws: Aws, cluster: str, create: Any) -> None:
     for zone in ("us-east-1a", "us-east-1b"):
         aws.capacity.exhaust("g6.xlarge", zone)
 
     create()
 
-    told, (issue,) = status(aws, cluster)
-    assert (told, issue["code"]) == ("CREATE_FAILED", "AsgInstanceLaunchFailures")
+    state, (issue,) = status(aws, cluster)
+    assert (state, issue["code"]) == ("CREATE_FAILED", "AsgInstanceLaunchFailures")
     assert "We currently do not have sufficient g6.xlarge capacity" in issue["message"]
 
 

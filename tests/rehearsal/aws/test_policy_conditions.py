@@ -1,4 +1,4 @@
-"""Each operator of a condition holds and does not, as IAM's reference says; one that is not known is no guess."""
+"""Each condition operator follows IAM's reference, and an unknown operator, key or variable is an error."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_every_operator_and_every_key_must_hold() -> None:
         ({"StringEquals": {"aws:TagKeys": "Name"}}, "the operator StringEquals for 2 values"),
     ],
 )
-def test_what_is_not_known_is_told(condition: dict[str, Any], what: str) -> None:
+def test_an_unknown_operator_key_or_variable_is_an_error(condition: dict[str, Any], what: str) -> None:
     with pytest.raises(UnknownPermission, match=what):
         holds(condition, CONTEXT)
 
 
-def test_an_unknown_operator_is_told_beside_one_that_does_not_hold() -> None:
+def test_an_unknown_operator_is_an_error_even_if_another_one_does_not_hold() -> None:
     condition = {"Bool": {"aws:SecureTransport": "false"}, "IpAddress": {"aws:RequestedRegion": "10.0.0.0/8"}}
 
     with pytest.raises(UnknownPermission, match="IpAddress"):

@@ -1,4 +1,4 @@
-"""Statements speak of actions and resources; who denies wins over who allows."""
+"""A policy statement applies to actions and resources, and Deny overrides Allow."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gpu_rehearsal.aws.policies import (
 RUN = AccessRequest(action="ec2:RunInstances", resource="arn:aws:ec2:us-east-1:123456789012:instance/*")
 
 
-def said(*statements: dict[str, Any]) -> list[Statement]:
+def policy_statements(*statements: dict[str, Any]) -> list[Statement]:
     return list(read_statements("policy", {"Statement": list(statements)}))
 
 
-def allow(**says: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": "*", "Resource": "*"} | says
+def allow(**elements: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": "*", "Resource": "*"} | elements
 
 
 @pytest.mark.parametrize(
@@ -46,34 +46,36 @@ def allow(**says: Any) -> dict[str, Any]:
     ],
 )
 def test_a_statement_allows(statement: dict[str, Any], allowed: bool) -> None:
-    assert decide(said(statement), RUN).allowed is allowed
+    assert decide(policy_statements(statement), RUN).allowed is allowed
 
 
-def test_nothing_said_is_nothing_allowed() -> None:
+def test_without_statements_nothing_is_allowed() -> None:
     assert decide([], RUN) == Decision(allowed=False)
 
 
-def test_who_denies_wins_and_is_named() -> None:
+def test_a_denying_statement_wins_and_is_named() -> None:
     deny = {"Sid": "NoGpus", "Effect": "Deny", "Action": "ec2:Run*", "Resource": "*"}
 
-    assert decide(said(allow(), deny), RUN) == Decision(allowed=False, statement="policy#NoGpus")
+    assert decide(policy_statements(allow(), deny), RUN) == Decision(allowed=False, statement="policy#NoGpus")
 
 
 def test_a_statement_is_named_by_its_number_when_it_has_no_sid() -> None:
-    assert decide(said(allow(Action="iam:*"), allow()), RUN) == Decision(allowed=True, statement="policy#1")
+    assert decide(policy_statements(allow(Action="iam:*"), allow()), RUN) == Decision(
+        allowed=True, statement="policy#1"
+    )
 
 
-def test_an_unknown_element_is_told() -> None:
+def test_an_unknown_element_is_an_error() -> None:
     with pytest.raises(UnknownPermission, match="NotPrincipal of a statement"):
-        said(allow(NotPrincipal={"AWS": "*"}))
+        policy_statements(allow(NotPrincipal={"AWS": "*"}))
 
 
-def test_a_condition_that_is_not_known_counts_only_where_the_statement_speaks_of_the_call() -> None:
+def test_an_unknown_condition_is_an_error_only_if_its_statement_applies_to_the_call() -> None:
     unknown = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
 
-    assert decide(said(allow(Action="s3:*", Condition=unknown), allow()), RUN).allowed
+    assert decide(policy_statements(allow(Action="s3:*", Condition=unknown), allow()), RUN).allowed
     with pytest.raises(UnknownPermission):
-        decide(said(allow(Condition=unknown), allow()), RUN)
+        decide(policy_statements(allow(Condition=unknown), allow()), RUN)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_condition_that_is_not_known_counts_only_where_the_statement_speaks_of
     ],
 )
 def test_trust(principals: Any, kind: str, principal: str, allowed: bool) -> None:
-    trust = said({"Effect": "Allow", "Principal": principals, "Action": "sts:AssumeRole"})
+    trust = policy_statements({"Effect": "Allow", "Principal": principals, "Action": "sts:AssumeRole"})
 
     assert (
         decide_for_principal(trust, AccessRequest(action="sts:AssumeRole"), kind=kind, principal=principal).allowed

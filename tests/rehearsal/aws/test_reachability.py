@@ -1,4 +1,4 @@
-"""A node or a function reaches the API server and AWS over what was created: groups, routes, gateways and endpoints."""
+"""Security groups, routes, gateways and endpoints decide whether a node or function reaches the API server and AWS."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Network:
         return str(table)
 
     def group(self, *, out: bool = True) -> str:
-        """Make a security group that lets nothing in."""
+        """Create a security group without inbound rules."""
         made = self.ec2.create_security_group(GroupName=f"g-{next(_NUMBERS)}", Description="one", VpcId=self.vpc)
         if not out:
             everything = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": EVERYWHERE}]}]
@@ -76,8 +76,8 @@ class Network:
             VpcId=self.vpc, ServiceName=f"com.amazonaws.us-east-1.{service}", VpcEndpointType=kind, **where
         )
 
-    def let_in(self, group: str, source: str, port: int) -> None:
-        """Let a group in."""
+    def allow_inbound(self, group: str, source: str, port: int) -> None:
+        """Allow inbound traffic from a security group."""
         self.ec2.authorize_security_group_ingress(
             GroupId=group,
             IpPermissions=[
@@ -133,13 +133,13 @@ def test_a_node_with_another_group_does_not_reach_the_control_plane(served: Serv
 
     assert why.startswith("i-1 doesn't reach the API server: no security group of the control plane")
     assert f"allows inbound port 443 from {other}" in why
-    network.let_in(served.group, other, 443)
+    network.allow_inbound(served.group, other, 443)
     assert served.why(groups=(other,)) == ""
 
 
 def test_a_group_must_let_out_too(served: Served, network: Network) -> None:
     other = network.group(out=False)
-    network.let_in(served.group, other, 443)
+    network.allow_inbound(served.group, other, 443)
 
     assert f"no security group of {other} allows outbound port 443 to the control plane" in served.why(groups=(other,))
 
@@ -180,7 +180,7 @@ def test_endpoints_stand_for_the_internet(served: Served, network: Network) -> N
     assert served.why("ecr") == ""
 
 
-def test_the_group_of_an_endpoint_must_let_in(served: Served, network: Network) -> None:
+def test_the_group_of_an_endpoint_must_allow_inbound_traffic(served: Served, network: Network) -> None:
     closed = network.group()
     network.endpoint("ec2", closed)
 
@@ -219,7 +219,7 @@ def test_the_api_server_reaches_kubelets(aws: Aws, served: Served, network: Netw
 
     assert why.startswith("the API server doesn't reach the kubelet of i-1: ")
     assert "allows inbound port 10250" in why
-    network.let_in(other, served.group, 10250)
+    network.allow_inbound(other, served.group, 10250)
     assert aws.unreachable_kubelet(replace(served.node, groups=(other,)), served.name) == ""
 
 
@@ -237,7 +237,7 @@ def test_calls_from_a_place_without_a_way_fail(aws: Aws, network: Network, role:
     assert (aws.calls[-1].allowed, aws.calls[-1].error) == (False, "ConnectTimeout")
 
 
-def test_a_network_of_somebody_else_has_a_way_out(aws: Aws) -> None:
+def test_an_existing_network_has_a_way_out(aws: Aws) -> None:
     vpc, subnet = "vpc-0123456789abcdef0", "subnet-0123456789abcdef0"
     create_existing_network(aws._region, vpc=vpc, in_zones=[subnet])
     group = aws.client("ec2").create_security_group(GroupName="own", Description="own", VpcId=vpc)["GroupId"]

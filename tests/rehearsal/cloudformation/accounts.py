@@ -1,4 +1,4 @@
-"""Two accounts for stacks: one on moto's server, and one whose clients check calls and send none."""
+"""Two AWS accounts for tests of stacks: one on moto's server, and one whose clients check calls and send none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from moto.server import ThreadedMotoServer
 from gpu_rehearsal.credentials import Credentials, Source
 
 REGION = "us-east-1"
-# One, since each would read the models of the services again.
+# One session, because each session reads the service models again.
 _SESSION, _MAKING = boto3.session.Session(), threading.Lock()
 
 
 class MotoAccount:
-    """An account on moto's server, which judges no permission.
+    """An account on moto's server, which doesn't check permissions.
 
     Args:
         endpoint: Address of the server.
@@ -36,20 +36,20 @@ class MotoAccount:
         self.stack_resources: dict[str, Callable[[str], str]] = {}
 
     def credentials(self, role: str = "") -> Credentials:
-        """Return the same for everybody."""
+        """Return credentials with the same key for any role."""
         return Credentials(role=role, access_key="AKIAIOSFODNN7EXAMPLE")
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
-        """Return the same for everybody."""
+        """Return credentials with the same key for any role."""
         return self.credentials(role)
 
     def unreachable(self, source: Source, cluster: str, *services: str) -> str:
-        """Return nothing: everybody reaches everything."""
+        """Return an empty text, because every source reaches every service."""
         return ""
 
     def client(self, service: str, *, role: str = "") -> Any:
         """Return a client of the server."""
-        # Threads may share a client, but not the making of one.
+        # Threads can share a client, but can't create clients at the same time.
         with _MAKING:
             return _SESSION.client(
                 service,
@@ -74,7 +74,7 @@ def moto_account() -> Iterator[MotoAccount]:
 
 
 class UnsentAccount(MotoAccount):
-    """An account whose clients check every call by botocore's models and answer with what its output may look like.
+    """An account whose clients check each call against botocore's models and return a sample of its output.
 
     Attributes:
         sent: Service, operation and parameters of each call.
@@ -99,7 +99,7 @@ class UnsentAccount(MotoAccount):
         return client
 
 
-# What a resource looks like that is ready and was not refused.
+# Values in a sample that mean that a resource is ready and that the call succeeded.
 READY: dict[str, Any] = {
     "Arn": "arn:aws:iam::123456789012:policy/any",
     "AssociationId": "dra-0123456789abcdef0",

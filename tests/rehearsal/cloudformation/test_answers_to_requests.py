@@ -1,4 +1,4 @@
-"""CloudFormation takes an answer of a custom resource, or says what is wrong with it."""
+"""CloudFormation accepts the response of a custom resource, or reports what is wrong with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUEST = {"StackId": "stack", "RequestId": "request", "LogicalResourceId": "Thi
 ANSWER = {**REQUEST, "Status": "SUCCESS", "PhysicalResourceId": "thing"}
 
 
-def test_takes_an_answer() -> None:
+def test_accepts_an_answer() -> None:
     assert checked(json.dumps(ANSWER).encode(), REQUEST) == ANSWER
 
 
@@ -37,13 +37,13 @@ def test_refuses(changes: dict[str, Any], message: str) -> None:
         checked(json.dumps(ANSWER | changes).encode(), REQUEST)
 
 
-def test_takes_the_longest_answer() -> None:
+def test_accepts_the_longest_answer() -> None:
     room = MAX_ANSWER_BYTES - len(json.dumps(ANSWER | {"Data": ""}))
 
     assert checked(json.dumps(ANSWER | {"Data": "x" * room}).encode(), REQUEST)
 
 
-def test_an_address_takes_no_type_of_content(tmp_path: Path) -> None:
+def test_an_address_rejects_a_content_type(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     with Answers(authority) as answers:
         address = answers.expect("request")

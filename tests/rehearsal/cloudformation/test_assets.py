@@ -1,4 +1,4 @@
-"""Large archives are unpacked once, and told apart by their bytes."""
+"""A large archive is unpacked once, and identified by its content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function invokes another as its own role, and is told how that one ended."""
+"""A function invokes another one with its own role, and gets its answer or its error."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import pytest
 from gpu_rehearsal.aws.server import Aws
 from gpu_rehearsal.cloudformation.stack import Stack
 
-# As the CDK's framework does: asks the function it was given, and answers CloudFormation with what that one said.
+# Like the CDK's provider framework, it invokes the function in `USER` and sends the answer to CloudFormation.
 FRAMEWORK = """
 import boto3, json, os, urllib.request
 
 def handler(event, context):
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     try:
-        told = boto3.client("lambda").invoke(FunctionName=os.environ["USER"], Payload=json.dumps(event))
-        said = json.load(told["Payload"])
-        answer |= {"Status": "SUCCESS", "Data": said}
-        if "FunctionError" in told:
-            answer |= {"Status": "FAILED", "Data": {}, "Reason": f"{told['FunctionError']}: {said['errorMessage']}"}
+        response = boto3.client("lambda").invoke(FunctionName=os.environ["USER"], Payload=json.dumps(event))
+        payload = json.load(response["Payload"])
+        answer |= {"Status": "SUCCESS", "Data": payload}
+        if "FunctionError" in response:
+            reason = f"{response['FunctionError']}: {payload['errorMessage']}"
+            answer |= {"Status": "FAILED", "Data": {}, "Reason": reason}
     except Exception as error:
         answer |= {"Status": "FAILED", "Reason": str(error)}
     answer["PhysicalResourceId"] = "thing"
@@ -85,11 +86,11 @@ def test_a_function_gets_the_answer_of_another(aws: Aws, tmp_path: Path) -> None
 
     assert reason == ""
     assert stack.resources["Thing"].physical.attributes == {"Size": "2"}
-    asked = {call.action: call.principal for call in aws.calls}
-    assert asked["lambda:Invoke"] == stack.resources["FrameworkRole"].physical.attributes["Arn"]
+    principals = {call.action: call.principal for call in aws.calls}
+    assert principals["lambda:Invoke"] == stack.resources["FrameworkRole"].physical.attributes["Arn"]
 
 
-def test_a_function_is_told_that_another_raised(aws: Aws, tmp_path: Path) -> None:
+def test_a_function_gets_the_error_of_another(aws: Aws, tmp_path: Path) -> None:
     _, reason = thing(aws, tmp_path, size=0, allowed="lambda:InvokeFunction")
 
     assert reason.endswith("Message returned: Unhandled: size must not be 0")

@@ -1,4 +1,4 @@
-"""A function runs as a process with the environment that Lambda gives it, and ends when its time is over."""
+"""A function runs as a process with the environment that Lambda sets, and ends at its timeout."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ const https = require("https"), url = require("url");
 exports.handler = (event, context) => new Promise((resolve, reject) => {
   require("@aws-sdk/client-lambda");
   const { hostname, path } = url.parse(event.ResponseURL);
-  const asked = https.request({ hostname, path, method: "PUT", headers: { "content-type": "" } }, (response) =>
+  const request = https.request({ hostname, path, method: "PUT", headers: { "content-type": "" } }, (response) =>
     resolve({ status: response.statusCode, name: context.functionName }));
-  asked.on("error", reject);
-  asked.end(JSON.stringify(event.Answer));
+  request.on("error", reject);
+  request.end(JSON.stringify(event.Answer));
 });
 """
 
@@ -38,7 +38,7 @@ def function(folder: Path, code: str, **changes: Any) -> Function:
     source.mkdir()
     (source / "index.py").write_text(code)
     (source / "index.js").write_text(code)
-    says: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "name": "echo",
         "arn": "arn:aws:lambda:us-east-1:123456789012:function:echo",
         "role": "arn:aws:iam::123456789012:role/echo",
@@ -51,7 +51,7 @@ def function(folder: Path, code: str, **changes: Any) -> Function:
         "memory_mb": 128,
         "log_group": "/aws/lambda/echo",
     }
-    return Function(**(says | changes))
+    return Function(**(settings | changes))
 
 
 def run(folder: Path, made: Function, event: Any, environment: Mapping[str, str] | None = None) -> Any:
@@ -67,21 +67,22 @@ def test_a_function_gets_its_event_its_variables_and_a_folder(tmp_path: Path, mo
 import os
 def handler(event, context):
     print("printed")
-    said = {key: os.environ.get(key) for key in ("TAG", "AWS_ACCESS_KEY_ID", "OF_THIS_PROCESS", "HOME", "PATH")}
-    return {"event": event, "name": context.function_name, "said": said, "left": context.get_remaining_time_in_millis()}
+    variables = {key: os.environ.get(key) for key in ("TAG", "AWS_ACCESS_KEY_ID", "OF_THIS_PROCESS", "HOME", "PATH")}
+    left = context.get_remaining_time_in_millis()
+    return {"event": event, "name": context.function_name, "variables": variables, "left": left}
 """
 
-    told = run(tmp_path, function(tmp_path, code), {"a": [1]}, {"AWS_ACCESS_KEY_ID": "AKIA"})
+    result = run(tmp_path, function(tmp_path, code), {"a": [1]}, {"AWS_ACCESS_KEY_ID": "AKIA"})
 
-    assert (told["event"], told["name"]) == ({"a": [1]}, "echo")
-    assert told["said"] == {
+    assert (result["event"], result["name"]) == ({"a": [1]}, "echo")
+    assert result["variables"] == {
         "TAG": "a",
         "AWS_ACCESS_KEY_ID": "AKIA",
         "OF_THIS_PROCESS": None,
         "HOME": str(tmp_path / "run" / "tmp"),
         "PATH": str(tmp_path / "opt" / ".starters"),
     }
-    assert 0 < told["left"] <= 60_000
+    assert 0 < result["left"] <= 60_000
     assert (tmp_path / "run" / "log.txt").read_text() == "printed\n"
 
 
@@ -90,7 +91,7 @@ def handler(event, context):
     [
         ("def handler(event, context):\n    raise KeyError('a')", "KeyError", "'a'"),
         ("def handle(event, context): pass", "AttributeError", "handler"),
-        ("import nobody", "ModuleNotFoundError", "nobody"),
+        ("import absent", "ModuleNotFoundError", "absent"),
         ("import os\ndef handler(event, context):\n    os._exit(3)", "Runtime.ExitError", "exit status 3"),
         (
             "import time\ndef handler(event, context):\n    time.sleep(60)",
@@ -103,9 +104,9 @@ def test_a_function_ends_without_an_answer(tmp_path: Path, code: str, kind: str,
     with pytest.raises(FunctionError) as raised:
         run(tmp_path, function(tmp_path, code, timeout=1 if "sleep" in code else 60), {})
 
-    told = json.loads(raised.value.payload)
-    assert told["errorType"] == kind
-    assert message in told["errorMessage"]
+    payload = json.loads(raised.value.payload)
+    assert payload["errorType"] == kind
+    assert message in payload["errorMessage"]
 
 
 def test_programs_of_layers_come_first_and_none_of_this_machine(tmp_path: Path) -> None:
@@ -120,9 +121,9 @@ def handler(event, context):
     return [subprocess.run(each, capture_output=True, text=True).stdout.strip() for each in event]
 """
 
-    told = run(tmp_path, function(tmp_path, code, opt=opt), [["kubectl"], ["aws", "eks"]])
+    result = run(tmp_path, function(tmp_path, code, opt=opt), [["kubectl"], ["aws", "eks"]])
 
-    assert told == ["kubectl of the layer", "aws ['eks']"]
+    assert result == ["kubectl of the layer", "aws ['eks']"]
     assert "/usr/bin" not in search_path(opt)
 
 
@@ -153,7 +154,7 @@ def test_assets_are_found_by_their_keys_and_keep_their_modes(tmp_path: Path) -> 
         assets.unpack("3.zip", tmp_path / "made")
 
 
-@pytest.mark.skipif(not NODE, reason="needs node, and what tools/build_rehearsal.py installs")
+@pytest.mark.skipif(not NODE, reason="needs node and the packages that tools/build_rehearsal.py installs")
 def test_a_function_of_node_answers_over_tls(tmp_path: Path) -> None:
     request = {"StackId": "a", "RequestId": "b", "LogicalResourceId": "c"}
     answer = {**request, "Status": "SUCCESS", "PhysicalResourceId": "d"}
@@ -161,9 +162,9 @@ def test_a_function_of_node_answers_over_tls(tmp_path: Path) -> None:
     with Answers(authority) as answers:
         event = {"ResponseURL": answers.expect("b"), "Answer": answer}
 
-        told = run(tmp_path, function(tmp_path, ANSWERS, runtime="nodejs24.x"), event, authority.environment())
+        result = run(tmp_path, function(tmp_path, ANSWERS, runtime="nodejs24.x"), event, authority.environment())
 
-        assert told == {"status": 200, "name": "echo"}
+        assert result == {"status": 200, "name": "echo"}
         assert answers.wait(request, 1) == answer
 
 

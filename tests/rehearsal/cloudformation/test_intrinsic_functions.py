@@ -1,4 +1,4 @@
-"""Intrinsic functions give what CloudFormation's reference says of them."""
+"""Intrinsic functions return the values that CloudFormation's reference documents."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from gpu_rehearsal.cloudformation.intrinsics import NO_VALUE, evaluate
 
 
-class Said:
-    """A scope with one of everything."""
+class Scope:
+    """A scope with one value of each kind."""
 
     def ref(self, name: str) -> Any:
         """Return what Ref gives."""
@@ -62,8 +62,8 @@ class Said:
         ({"Fn::GetAZs": "eu-west-1"}, ["eu-west-1a", "eu-west-1b"]),
         ({"Fn::Split": ["|", "a|b"]}, ["a", "b"]),
         ({"Fn::FindInMap": ["Amis", {"Ref": "AWS::Region"}, "arm"]}, "ami-1"),
-        ({"Fn::If": ["Yes", "a", {"Ref": "Nobody"}]}, "a"),
-        ({"Fn::If": ["No", {"Ref": "Nobody"}, "b"]}, "b"),
+        ({"Fn::If": ["Yes", "a", {"Ref": "Absent"}]}, "a"),
+        ({"Fn::If": ["No", {"Ref": "Absent"}, "b"]}, "b"),
         ({"Fn::Equals": [{"Ref": "Count"}, 2]}, True),
         ({"Fn::Not": [{"Condition": "Yes"}]}, False),
         ({"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]}, False),
@@ -80,7 +80,7 @@ class Said:
     ],
 )
 def test_functions(value: Any, expected: Any) -> None:
-    assert evaluate(value, Said()) == expected
+    assert evaluate(value, Scope()) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_functions(value: Any, expected: Any) -> None:
 )
 def test_refuses(value: Any, message: str) -> None:
     with pytest.raises((ValueError, LookupError), match=message):
-        evaluate(value, Said())
+        evaluate(value, Scope())

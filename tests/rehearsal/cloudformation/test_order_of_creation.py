@@ -1,4 +1,4 @@
-"""A resource waits for what it refers to and what it names, and circles are refused."""
+"""A resource waits for the resources in its references and in DependsOn. Circular dependencies are errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpu_rehearsal.cloudformation.template import Template, existing, order
 VPC = {"Type": "AWS::EC2::VPC"}
 
 
-def order_of(**resources: Any) -> dict[str, tuple[str, ...]]:
+def dependencies(**resources: Any) -> dict[str, tuple[str, ...]]:
     template = Template.read({"Resources": resources})
     return dict(
         order(
@@ -35,8 +35,8 @@ def order_of(**resources: Any) -> dict[str, tuple[str, ...]]:
         {"DependsOn": ["Vpc"], "Properties": {"VpcId": {"Ref": "Vpc"}}},
     ],
 )
-def test_a_resource_waits_for_what_it_refers_to(reference: dict[str, Any]) -> None:
-    assert order_of(Vpc=VPC, Subnet={"Type": "AWS::EC2::Subnet", **reference}) == {"Vpc": (), "Subnet": ("Vpc",)}
+def test_a_resource_waits_for_its_references(reference: dict[str, Any]) -> None:
+    assert dependencies(Vpc=VPC, Subnet={"Type": "AWS::EC2::Subnet", **reference}) == {"Vpc": (), "Subnet": ("Vpc",)}
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_a_resource_waits_for_what_it_refers_to(reference: dict[str, Any]) -> No
     ],
 )
 def test_a_resource_waits_for_nothing_else(properties: dict[str, Any]) -> None:
-    assert order_of(Vpc=VPC, Subnet={"Type": "AWS::EC2::Subnet", "Properties": properties})["Subnet"] == ()
+    assert dependencies(Vpc=VPC, Subnet={"Type": "AWS::EC2::Subnet", "Properties": properties})["Subnet"] == ()
 
 
-def test_what_does_not_exist_is_not_waited_for() -> None:
+def test_a_resource_does_not_wait_for_an_absent_one() -> None:
     absent = {"Type": "AWS::EC2::VPC", "Condition": "No"}
 
-    assert order_of(Vpc=absent, Subnet={"Type": "AWS::EC2::Subnet", "DependsOn": "Vpc"}) == {"Subnet": ()}
+    assert dependencies(Vpc=absent, Subnet={"Type": "AWS::EC2::Subnet", "DependsOn": "Vpc"}) == {"Subnet": ()}
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_what_does_not_exist_is_not_waited_for() -> None:
 )
 def test_refuses(resources: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        order_of(**resources)
+        dependencies(**resources)
 
 
-def test_refuses_sections_that_nothing_plays() -> None:
+def test_refuses_sections_that_are_not_simulated() -> None:
     with pytest.raises(ValueError, match=r"template: keys must be among .*, got \['Transform'\]"):
         Template.read({"Transform": "AWS::Serverless-2016-10-31", "Resources": {}})

@@ -1,4 +1,4 @@
-"""Parameters are what the deployment says, a default, or what the parameter store holds; rules judge them."""
+"""A parameter's value comes from the deployment, its default or Parameter Store, and is checked by its rules."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_refuses(declared: dict[str, Any], given: dict[str, str], message: str) 
 
 
 def test_references_to_the_store_are_resolved_anywhere() -> None:
-    said = {"a": ["x {{resolve:ssm:/ami}}", 1], "b": {"c": "{{resolve:ssm:/ami:2}}"}}
+    properties = {"a": ["x {{resolve:ssm:/ami}}", 1], "b": {"c": "{{resolve:ssm:/ami:2}}"}}
 
-    assert resolve(said, STORED) == {"a": ["x ami-1", 1], "b": {"c": "ami-2"}}
+    assert resolve(properties, STORED) == {"a": ["x ami-1", 1], "b": {"c": "ami-2"}}
 
 
 def test_refuses_references_to_other_services() -> None:

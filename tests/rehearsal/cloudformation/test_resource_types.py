@@ -1,4 +1,7 @@
-"""Every resource that this library emits is played, and every property of it reaches a call that botocore takes."""
+"""The rehearsal simulates each resource type that this library emits.
+
+Each property reaches a call that botocore's models accept.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,21 @@ from gpu_rehearsal.cloudformation.template import Resource
 from tests.emitted import Template
 from tests.rehearsal.cloudformation.accounts import REGION, UnsentAccount
 
-# What stacks of users may contain beside what examples and matrix do.
+# Types that no example and no stack of the matrix has, but a user's stack can have.
 RARE = {
     "AWS::CDK::Metadata",
     "AWS::CloudFormation::CustomResource",
     "AWS::KMS::Alias",
     "AWS::Lambda::Permission",
 }
-# A play reports resources of these types as not played.
+# The rehearsal reports resources of these types as not played.
 NOT_SIMULATED = ["AWS::AutoScaling::ScheduledAction", "AWS::FSx::DataRepositoryAssociation"]
-# Of an access point, which also a bucket may be named by.
-ARN = f"arn:aws:s3:{REGION}:123456789012:accesspoint/anybody"
+# The ARN of an S3 access point, because calls accept it as the name of a bucket too.
+ARN = f"arn:aws:s3:{REGION}:123456789012:accesspoint/any"
 
 
 class Anything:
-    """A scope in which everything is known."""
+    """A scope that has a value for each name."""
 
     def ref(self, name: str) -> Any:
         """Return what Ref gives."""
@@ -74,7 +77,7 @@ class Anything:
 
 
 class Workshop:
-    """Makes resources of any type by calls that are checked and not sent."""
+    """Creates resources of any type by calls that are checked and not sent."""
 
     def __init__(self, folder: Path) -> None:
         self.aws, self._folder, self._physical = UnsentAccount(), folder, 0
@@ -135,25 +138,25 @@ def workshop(tmp_path: Path) -> Workshop:
 
 
 def different(emitted: Mapping[str, Template]) -> list[tuple[str, dict[str, Any]]]:
-    """Return type and properties of resources, one of each form: what differs in texts and numbers only is the same."""
+    """Return type and properties of one resource of each form. Resources of one form differ in values only."""
     resources = [each for template in emitted.values() for each in template["Resources"].values()]
     forms = {json.dumps([each["Type"], form(each.get("Properties", {}))], sort_keys=True): each for each in resources}
     return [(each["Type"], each.get("Properties", {})) for each in forms.values()]
 
 
 def form(value: Any) -> Any:
-    """Return the keys of a value, and the types of what they hold."""
+    """Return the keys of a value with the types of their values."""
     if isinstance(value, Mapping):
         return {key: form(each) for key, each in value.items()}
     return sorted({json.dumps(form(each)) for each in value}) if isinstance(value, list) else type(value).__name__
 
 
-def test_every_other_type_is_played(emitted: dict[str, Template]) -> None:
+def test_every_other_type_is_simulated(emitted: dict[str, Template]) -> None:
     assert sorted({kind for kind, _ in different(emitted) if find_type(kind) is None}) == NOT_SIMULATED
 
 
 def simulated(emitted: Mapping[str, Template]) -> list[tuple[str, dict[str, Any]]]:
-    """Return those of `different` that are simulated and aren't custom resources."""
+    """Return the resources of `different` that are simulated and aren't custom resources."""
     return [each for each in different(emitted) if find_type(each[0]) not in (None, CUSTOM)]
 
 
@@ -169,14 +172,14 @@ def test_a_property_that_no_call_takes_is_refused(emitted: dict[str, Template], 
             workshop.make(kind, {**properties, "Nonsense": "1"})
 
 
-def test_no_type_is_played_for_nothing(emitted: dict[str, Template]) -> None:
+def test_every_simulated_type_is_emitted_or_rare(emitted: dict[str, Template]) -> None:
     assert set(TYPES) - {kind for kind, _ in different(emitted)} == RARE
 
 
 # Types that no call creates.
 UNSENT = {"AWS::CDK::Metadata", "AWS::Lambda::Function", "AWS::Lambda::LayerVersion", "AWS::Lambda::Permission"}
-# Settings of calls to come, which nothing needs to send.
-OF_LATER_CALLS = {("AWS::EKS::Nodegroup", "ForceUpdateEnabled"), ("AWS::KMS::Key", "PendingWindowInDays")}
+# Settings of later calls, so an update doesn't send them.
+SETTINGS_OF_LATER_CALLS = {("AWS::EKS::Nodegroup", "ForceUpdateEnabled"), ("AWS::KMS::Key", "PendingWindowInDays")}
 
 
 def test_every_type_is_deleted_by_calls(emitted: dict[str, Template], workshop: Workshop) -> None:
@@ -191,7 +194,7 @@ def test_no_update_of_a_property_is_silent(emitted: dict[str, Template], worksho
     for kind, properties in simulated(emitted):
         if kind in UNSENT:
             continue
-        # What a call needs to identify a resource or can't do without never appears or disappears alone.
+        # A property that identifies the resource, or that the call requires, isn't added or removed alone.
         for name in properties.keys() - set(replacement_properties(kind)):
             without = {key: each for key, each in properties.items() if key != name}
             for old, new in ((properties, without), (without, properties)):
@@ -199,6 +202,6 @@ def test_no_update_of_a_property_is_silent(emitted: dict[str, Template], worksho
                     workshop.update(kind, old, new)
                 except (ValueError, LookupError, TypeError, CreationFailed, ParamValidationError):
                     continue
-                assert workshop.aws.sent or (kind, name) in OF_LATER_CALLS, (kind, name)
+                assert workshop.aws.sent or (kind, name) in SETTINGS_OF_LATER_CALLS, (kind, name)
                 updated.add(kind)
     assert updated >= {"AWS::EKS::Nodegroup", "AWS::IAM::Role", "AWS::SQS::Queue"}

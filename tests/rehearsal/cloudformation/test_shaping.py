@@ -1,4 +1,4 @@
-"""Properties become the parameters of a call, and none is dropped."""
+"""Each property of a resource becomes a parameter of a call, or is an error."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def test_properties_become_parameters(call: tuple[str, str], properties: Any, ex
     assert parameters(*call, properties) == expected
 
 
-def test_a_type_says_what_it_has_otherwise() -> None:
-    said = {"KeyPolicy": {"Version": "2012-10-17"}}
+def test_a_type_renames_properties_and_marks_documents() -> None:
+    properties = {"KeyPolicy": {"Version": "2012-10-17"}}
     how = {"renamed": {"KeyPolicy": "Policy"}, "documents": frozenset({"KeyPolicy"})}
 
-    assert parameters("kms", "CreateKey", said, **how) == {"Policy": '{"Version": "2012-10-17"}'}
+    assert parameters("kms", "CreateKey", properties, **how) == {"Policy": '{"Version": "2012-10-17"}'}
 
 
-def test_ec2_takes_tags_by_what_it_makes() -> None:
+def test_ec2_takes_tags_by_resource_type() -> None:
     tags = [{"Key": "a", "Value": "b"}]
 
-    made = parameters("ec2", "CreateVpc", {"Tags": tags}, tagged="vpc")
+    found = parameters("ec2", "CreateVpc", {"Tags": tags}, tagged="vpc")
 
-    assert made == {"TagSpecifications": [{"ResourceType": "vpc", "Tags": tags}]}
+    assert found == {"TagSpecifications": [{"ResourceType": "vpc", "Tags": tags}]}
 
 
 @pytest.mark.parametrize(

@@ -30,17 +30,18 @@ ROLE = {
     },
 }
 VERSION = "/cdk-bootstrap/hnb659fds/version"
-# Tells what it was asked, as custom resources do.
+# Returns the properties that it received, as attributes of the custom resource.
 ECHO = """
 import json, urllib.request
 
 def handler(event, context):
-    asked = event["ResourceProperties"]
+    properties = event["ResourceProperties"]
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
-    answer |= {"Status": asked.get("Status", "SUCCESS"), "PhysicalResourceId": "made", "Reason": "as asked"}
-    answer["Data"] = {"Asked": json.dumps(asked, sort_keys=True)} | ({"Much": "x" * 4096} if "Much" in asked else {})
-    if "Raise" in asked:
-        raise RuntimeError(asked["Raise"])
+    answer |= {"Status": properties.get("Status", "SUCCESS"), "PhysicalResourceId": "made", "Reason": "as asked"}
+    answer["Data"] = {"Received": json.dumps(properties, sort_keys=True)}
+    answer["Data"] |= {"Much": "x" * 4096} if "Much" in properties else {}
+    if "Raise" in properties:
+        raise RuntimeError(properties["Raise"])
     put = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), {"Content-Type": ""}, method="PUT")
     urllib.request.urlopen(put, timeout=10)
 """
@@ -70,7 +71,7 @@ def stack_of(aws: MotoAccount, folder: Path, resources: Mapping[str, Any], name:
     return Stack({"Resources": resources, **more}, name=name or folder.name, assembly=folder, aws=aws, folder=folder)
 
 
-def by_id(events: list[Event]) -> dict[str, Event]:
+def events_by_id(events: list[Event]) -> dict[str, Event]:
     return {event.logical_id: event for event in events}
 
 
@@ -79,7 +80,7 @@ def test_resources_are_made_in_the_order_of_their_references(aws: MotoAccount, t
     resources = {"One": subnet(0, "10.0.0.0/24"), "Other": subnet(1, "10.0.1.0/24"), "Vpc": VPC}
     stack = stack_of(aws, tmp_path, resources, "Test", Outputs=outputs)
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     vpc_id = stack.resources["Vpc"].physical.ref
     assert {event.status for event in events.values()} == {"CREATE_COMPLETE"}
@@ -98,7 +99,7 @@ def test_a_failure_ends_the_creation(aws: MotoAccount, tmp_path: Path) -> None:
     resources = {"Vpc": VPC, "Outside": subnet(0, "10.9.0.0/24"), "After": {**VPC, "DependsOn": "Outside"}}
     stack = stack_of(aws, tmp_path, resources, Outputs={"Vpc": {"Value": {"Ref": "Vpc"}}})
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     assert {name: event.status for name, event in events.items()} == {
         "Vpc": "CREATE_COMPLETE",
@@ -116,14 +117,14 @@ def test_a_property_that_reaches_no_call_is_a_failure(aws: MotoAccount, tmp_path
     assert "property CidrBloc isn't a parameter of CreateVpcRequest" in event.reason
 
 
-def test_what_is_not_played_is_said_and_fails_nobody(aws: MotoAccount, tmp_path: Path) -> None:
+def test_a_resource_that_is_not_simulated_is_reported_and_fails_nothing(aws: MotoAccount, tmp_path: Path) -> None:
     resources = {
         "Topic": {"Type": "AWS::SNS::Topic"},
         "Refers": {**VPC, "Properties": {"CidrBlock": {"Ref": "Topic"}}},
         "Waits": {**VPC, "DependsOn": "Topic"},
     }
 
-    events = by_id(stack_of(aws, tmp_path, resources).create())
+    events = events_by_id(stack_of(aws, tmp_path, resources).create())
 
     assert {name: (event.status, event.reason) for name, event in events.items()} == {
         "Topic": ("NOT_PLAYED", "nothing here simulates AWS::SNS::Topic"),
@@ -180,18 +181,18 @@ def custom(code: str, properties: Mapping[str, Any], **more: Any) -> dict[str, A
 
 
 def test_a_custom_resource_gets_texts_and_gives_attributes(aws: MotoAccount, tmp_path: Path) -> None:
-    outputs = {"Asked": {"Value": {"Fn::GetAtt": ["Thing", "Asked"]}}, "Thing": {"Value": {"Ref": "Thing"}}}
-    said = {"Least": 2, "On": True, "Many": [1, {"Deep": False}], "None": {"Ref": "AWS::NoValue"}}
-    stack = stack_of(aws, tmp_path, custom(ECHO, said, Timeout=60), Outputs=outputs)
+    outputs = {"Received": {"Value": {"Fn::GetAtt": ["Thing", "Received"]}}, "Thing": {"Value": {"Ref": "Thing"}}}
+    properties = {"Min": 2, "On": True, "Many": [1, {"Deep": False}], "None": {"Ref": "AWS::NoValue"}}
+    stack = stack_of(aws, tmp_path, custom(ECHO, properties, Timeout=60), Outputs=outputs)
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     assert events["Thing"].status == "CREATE_COMPLETE", events["Thing"].reason
     assert events["Function"].reason.startswith("python3.13 runs on Python 3.")
     assert stack.outputs["Thing"] == "made"
-    asked = json.loads(stack.outputs["Asked"])
-    assert {key: asked[key] for key in said if key in asked} == {
-        "Least": "2",
+    received = json.loads(stack.outputs["Received"])
+    assert {key: received[key] for key in properties if key in received} == {
+        "Min": "2",
         "On": "true",
         "Many": ["1", {"Deep": "false"}],
     }
@@ -207,7 +208,7 @@ def test_a_custom_resource_gets_texts_and_gives_attributes(aws: MotoAccount, tmp
     ],
 )
 def test_a_custom_resource_fails(aws: MotoAccount, tmp_path: Path, properties: Any, message: str) -> None:
-    events = by_id(stack_of(aws, tmp_path, custom(ECHO, properties, Timeout=60)).create())
+    events = events_by_id(stack_of(aws, tmp_path, custom(ECHO, properties, Timeout=60)).create())
 
     assert events["Thing"].status == "CREATE_FAILED"
     assert re.search(message, events["Thing"].reason), events["Thing"].reason
@@ -217,22 +218,22 @@ def test_a_function_that_raises_runs_again(aws: MotoAccount, tmp_path: Path, mon
     monkeypatch.setattr(lambdas, "_RETRY_SECONDS", (0, 0))
     stack = stack_of(aws, tmp_path, custom(ECHO, {"Raise": "no"}, Timeout=60))
 
-    reason = by_id(stack.create())["Thing"].reason
+    reason = events_by_id(stack.create())["Thing"].reason
 
     assert "CloudFormation did not receive a response from your Custom Resource" in reason
     assert '"errorType": "RuntimeError"' in reason
     assert len(stack.runs) == 3
 
 
-def test_the_size_of_a_group_that_is_not_there_yet_is_its_least(aws: MotoAccount, tmp_path: Path) -> None:
+def test_a_group_that_does_not_exist_yet_gets_its_minimum_size(aws: MotoAccount, tmp_path: Path) -> None:
     made = {"name": "demo", "roleArn": "arn:aws:iam::123456789012:role/demo", "resourcesVpcConfig": {}}
     aws.client("eks").create_cluster(**made)
     handler = (ROOT / "gpu_constructs/nodes/desired_size_handler.py").read_text()
-    said = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
-    resources = custom(handler, said, Timeout=90)
+    properties = {"Cluster": "demo", "Group": {"LogicalId": "Nodes"}, "Min": 2, "Max": 4, "ServiceTimeout": "120"}
+    resources = custom(handler, properties, Timeout=90)
     stack = stack_of(aws, tmp_path, resources)
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     assert events["Thing"].reason == ""
     assert stack.resources["Thing"].physical.attributes == {"MinSize": 2, "MaxSize": 4, "DesiredSize": 2}
@@ -258,7 +259,7 @@ def test_a_role_that_lambda_cannot_assume_fails_its_function(aws: MotoAccount, t
     resources = custom(ECHO, {})
     trusted = json.loads(json.dumps(ROLE).replace("lambda.amazonaws.com", "ec2.amazonaws.com"))
 
-    events = by_id(stack_of(aws, tmp_path, {**resources, "Role": trusted}).create())
+    events = events_by_id(stack_of(aws, tmp_path, {**resources, "Role": trusted}).create())
 
     assert "The role defined for the function cannot be assumed by Lambda." in events["Function"].reason
     assert events["Thing"].status == "NOT_BEGUN"
@@ -284,7 +285,7 @@ def test_a_custom_resource_is_given_up_when_nothing_can_come_of_it(aws: MotoAcco
         stopped=lambda: why if runs.exists() else "",
     )
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     assert events["Thing"].status == "CREATE_FAILED"
     assert events["Thing"].reason == f"CreationFailed: Thing: {why}"
@@ -303,7 +304,7 @@ def test_an_error_that_does_not_count_is_not_played(aws: MotoAccount, tmp_path: 
 
     stack = Stack(template, name=tmp_path.name, assembly=tmp_path, aws=aws, folder=tmp_path, excuse=excuse)
 
-    events = by_id(stack.create())
+    events = events_by_id(stack.create())
 
     assert (events["Thing"].status, events["Thing"].reason) == ("NOT_PLAYED", "its chart is not here")
     assert "as asked" in excused[0]

@@ -50,13 +50,13 @@ class World:
         self.options: dict[str, Any] = {}
 
     def thing(self, **properties: Any) -> dict[str, Any]:
-        """Return a custom resource; `of` has attributes of the resource, such as policies."""
-        of = properties.pop("of", {})
+        """Return a custom resource; `attributes` are added to the resource, such as a DeletionPolicy."""
+        attributes = properties.pop("attributes", {})
         token = {"Fn::GetAtt": ["Function", "Arn"]}
         return {
             "Type": "Custom::Thing",
             "Properties": {"ServiceToken": token, "Log": str(self._log), **properties},
-            **of,
+            **attributes,
         }
 
     def template(self, **resources: Any) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def test_cleanup_deletes_removed_resources_in_inverted_old_order(world: World) -
         First=world.thing(),
         Middle=needs(world.thing(), "First"),
         Last=needs(world.thing(), "Middle"),
-        Kept=needs(world.thing(of={"DeletionPolicy": "Retain"}), "Last"),
+        Kept=needs(world.thing(attributes={"DeletionPolicy": "Retain"}), "Last"),
     )
 
     events = world.update(Middle=world.thing(), New=world.thing())
@@ -417,7 +417,7 @@ def test_deletion_is_in_inverted_order(world: World) -> None:
     stack = world.created(
         First=world.thing(),
         Second=needs(world.thing(), "First"),
-        Kept=needs(world.thing(of={"DeletionPolicy": "RetainExceptOnCreate"}), "Second"),
+        Kept=needs(world.thing(attributes={"DeletionPolicy": "RetainExceptOnCreate"}), "Second"),
     )
 
     events = stack.delete()
@@ -526,7 +526,7 @@ def test_an_update_that_is_given_up_still_rolls_back(world: World) -> None:
     assert [each["ResourceProperties"]["Version"] for each in world.events()] == ["2", "1"]
 
 
-def test_what_an_excused_error_keeps_from_being_played_stays_as_it_was(world: World) -> None:
+def test_a_resource_that_an_excused_error_skips_stays_unchanged(world: World) -> None:
     world.options["excuse"] = lambda error: "its chart is not here" if "as asked" in error else ""
     stack = world.created(One=world.thing(), Two=world.thing(Fail="Create"))
 

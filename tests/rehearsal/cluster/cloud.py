@@ -1,4 +1,4 @@
-"""AWS for the tests of machines: EC2 and IAM of moto in this process, and EKS as a table."""
+"""Simulated AWS for tests of nodes: moto's EC2 and IAM in this process, and an EKS with fixed answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ZONE = "us-east-1a"
 
 
 class NotFound(Exception):
-    """What EKS does not know."""
+    """EKS has no such access entry."""
 
 
 class Eks:
-    """What the machines of a cluster ask EKS.
+    """The EKS calls of the nodes of a cluster.
 
     Attributes:
         cluster: The cluster.
@@ -77,8 +77,8 @@ class Eks:
         self, *, clusterName: str, namespace: str, serviceAccount: str
     ) -> dict[str, Any]:
         """Associations of an account."""
-        of = {"namespace": namespace, "serviceAccount": serviceAccount}
-        return {"associations": [each for each in self.associations if of.items() <= each.items()]}
+        wanted = {"namespace": namespace, "serviceAccount": serviceAccount}
+        return {"associations": [each for each in self.associations if wanted.items() <= each.items()]}
 
     def describe_pod_identity_association(self, *, clusterName: str, associationId: str) -> dict[str, Any]:
         """One of them."""
@@ -89,7 +89,7 @@ class PlayedCloud:
     """AWS without a server.
 
     Attributes:
-        unreached: Why nobody reaches anything; empty where everybody does.
+        unreached: Why no source reaches AWS. If it is empty, each source reaches it.
     """
 
     endpoint = "http://127.0.0.1:1"
@@ -105,27 +105,27 @@ class PlayedCloud:
         self.eks.entries[self.role] = {"type": "EC2_LINUX"}
 
     def client(self, service: str, *, role: str = "", credentials: Credentials | None = None) -> Any:
-        """EC2 and IAM of moto; EKS as it is here."""
+        """A client of moto's EC2 or IAM, or the EKS of this module."""
         return self.eks if service == "eks" else boto3.client(service, region_name=self.region)
 
     def credentials(self, role: str = "") -> Credentials:
-        """A key that tells its role."""
+        """A key that contains the name of its role."""
         return Credentials(role=role, access_key=f"AKIA{role.rpartition('/')[2]}")
 
     def rejected(self, why: str) -> Credentials:
-        """A key that tells nothing."""
+        """A key without a role."""
         return Credentials(role="", access_key="REJECTED")
 
     def unreachable(self, source: Source, cluster: str, *services: str) -> str:
-        """Why nobody reaches anything."""
+        """Why no source reaches AWS, or an empty text."""
         return self.unreached
 
     def unreachable_kubelet(self, node: Source, cluster: str) -> str:
-        """Nothing: everybody reaches everything."""
+        """An empty text: the API server reaches each kubelet."""
         return ""
 
     def assume(self, role: str, *, service: str, source: Source | None = None) -> Credentials:
-        """The same, for whoever asks."""
+        """The credentials of the role, for any service and source."""
         return self.credentials(role)
 
     def pod_credentials(
@@ -138,7 +138,7 @@ class PlayedCloud:
         return self.credentials(found[0]["roleArn"]) if found else None
 
     def resolve_role(self, access_key: str) -> str:
-        """The role that a key tells."""
+        """The role of a key."""
         return f"arn:aws:iam::123456789012:role/{access_key.removeprefix('AKIA')}"
 
     def run(self, user_data: str, *, instance_type: str = "g6.xlarge", profile: str = "nodes") -> str:
@@ -163,7 +163,7 @@ class PlayedCloud:
 
 @contextmanager
 def played_cloud() -> Iterator[PlayedCloud]:
-    """AWS, forgotten at the end."""
+    """Simulated AWS, deleted at the end of the block."""
     with mock_aws():
         yield PlayedCloud()
 

@@ -33,11 +33,11 @@ def test_the_agents_run_on_nodes_with_any_taint() -> None:
     assert pods("eks-pod-identity-agent")["eks-pod-identity-agent"]["hostNetwork"]
 
 
-def test_the_host_engine_tolerates_what_it_is_told() -> None:
-    told = pods("eks-node-monitoring-agent", {"dcgmAgent": {"tolerations": ALL}})
+def test_the_host_engine_has_the_configured_tolerations() -> None:
+    configured = pods("eks-node-monitoring-agent", {"dcgmAgent": {"tolerations": ALL}})
 
     assert "tolerations" not in pods("eks-node-monitoring-agent")["dcgm-server"]
-    assert told["dcgm-server"]["tolerations"] == ALL
+    assert configured["dcgm-server"]["tolerations"] == ALL
 
 
 def test_the_host_engine_runs_on_gpu_types() -> None:

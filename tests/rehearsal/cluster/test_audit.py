@@ -8,7 +8,7 @@ from pathlib import Path
 from gpu_rehearsal.cluster.control_plane import RbacUse, rbac_uses
 
 
-def test_the_log_tells_who_asked_and_what_let_it(tmp_path: Path) -> None:
+def test_an_entry_names_the_user_and_the_grant(tmp_path: Path) -> None:
     event = {
         "verb": "patch",
         "requestURI": "/api/v1/nodes/a/status",

@@ -27,12 +27,12 @@ SLICED = Gpus(count=8, partitions={"3g.20gb": 1, "1g.5gb+me": 4})
 
 
 def instance(*scripts: str, **gpu: Any) -> Instance:
-    told = Bootstrap(cluster="a", endpoint="b", certificate_authority="c", scripts=scripts)
-    return Instance({"InstanceId": "i-1"}, {"GpuInfo": {"Gpus": [L4 | gpu]}}, told, 100, "role")
+    bootstrap = Bootstrap(cluster="a", endpoint="b", certificate_authority="c", scripts=scripts)
+    return Instance({"InstanceId": "i-1"}, {"GpuInfo": {"Gpus": [L4 | gpu]}}, bootstrap, 100, "role")
 
 
-def sharing(kind: str, **said: Any) -> dict[str, Any]:
-    return {"sharing": {kind: said | {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
+def sharing(kind: str, **settings: Any) -> dict[str, Any]:
+    return {"sharing": {kind: settings | {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
 
 
 def test_the_driver_shows_the_gpus_of_the_type() -> None:
@@ -126,7 +126,7 @@ def test_refuses_settings_that_are_not_known(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "repository", "said"),
+    ("image", "repository", "settings"),
     [
         ("nvcr.io/nvidia/k8s-device-plugin:v0.20.0", PLUGIN, {}),
         ("nvcr.io/nvidia/k8s-device-plugin@sha256:0", PLUGIN, {"command": ["nvidia-device-plugin"]}),
@@ -134,8 +134,8 @@ def test_refuses_settings_that_are_not_known(settings: dict[str, Any]) -> None:
         ("registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.1", DRA, {"name": "gpus"}),
     ],
 )
-def test_a_manager_is_known_by_its_image(image: str, repository: str, said: dict[str, Any]) -> None:
-    container = {"name": "main", "image": image} | said
+def test_a_manager_is_known_by_its_image(image: str, repository: str, settings: dict[str, Any]) -> None:
+    container = {"name": "main", "image": image} | settings
 
     assert find_manager_container({"spec": {"containers": [container]}}, repository) == container
 

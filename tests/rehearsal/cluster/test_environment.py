@@ -1,4 +1,4 @@
-"""What a container is given: variables, arguments and rights, as its pod says."""
+"""A container gets the variables, arguments, volumes and token that its pod specifies."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_all_of_a_config_map_are_variables() -> None:
     assert variables(envFrom=[{"configMapRef": {"name": "settings"}, "prefix": "P_"}]) == {"P_A": "1", "P_B": "2"}
 
 
-def test_what_is_optional_may_be_absent() -> None:
+def test_an_optional_source_can_be_absent() -> None:
     source = {"configMapKeyRef": {"name": "none", "key": "A", "optional": True}}
 
     assert variables({"name": "X", "valueFrom": source}) == {}
@@ -78,12 +78,12 @@ def test_what_is_optional_may_be_absent() -> None:
         {"resourceFieldRef": {"resource": "limits.cpu"}},
     ],
 )
-def test_refuses_what_is_not_there(source: Object) -> None:
+def test_refuses_an_absent_source(source: Object) -> None:
     with pytest.raises(LookupError):
         variables({"name": "X", "valueFrom": source})
 
 
-def test_refuses_a_source_that_is_not_known() -> None:
+def test_refuses_an_unknown_kind_of_source() -> None:
     with pytest.raises(ValueError, match="must be a field, a resource, a ConfigMap or a Secret, got fileKeyRef"):
         variables({"name": "X", "valueFrom": {"fileKeyRef": {}}})
 
@@ -103,7 +103,7 @@ def test_arguments_name_variables() -> None:
         ({"emptyDir": {}}, ""),
     ],
 )
-def test_a_pod_waits_for_what_it_mounts(volume: Object, lacks: str) -> None:
+def test_a_pod_waits_for_the_volumes_that_it_mounts(volume: Object, lacks: str) -> None:
     assert missing(POD | {"spec": {"containers": [], "volumes": [{"name": "v"} | volume]}}, SERVER) == lacks
 
 

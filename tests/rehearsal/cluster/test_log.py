@@ -1,4 +1,4 @@
-"""The line of a log that says why a program failed."""
+"""The reason why a program failed is found in its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has and what of it pods may have, against nodes that were seen."""
+"""The capacity of a node and the part that pods can use, compared with values of real nodes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ G6_XLARGE = {
 }
 
 
-def told(**changes: Any) -> Bootstrap:
-    says: dict[str, Any] = {"cluster": "training", "endpoint": "https://api", "certificate_authority": "Y2E="}
-    return Bootstrap(**says | changes)
+def bootstrap(**changes: Any) -> Bootstrap:
+    settings: dict[str, Any] = {"cluster": "training", "endpoint": "https://api", "certificate_authority": "Y2E="}
+    return Bootstrap(**settings | changes)
 
 
 def sizes(**changes: Any) -> tuple[dict[str, str], dict[str, str]]:
-    has = capacity(G6_XLARGE, told(**changes), volume_gib=100)
-    return has, allocatable(has, G6_XLARGE, told(**changes))
+    has = capacity(G6_XLARGE, bootstrap(**changes), volume_gib=100)
+    return has, allocatable(has, G6_XLARGE, bootstrap(**changes))
 
 
 def test_a_node_has_what_its_network_volume_and_type_give() -> None:
@@ -32,7 +32,7 @@ def test_a_node_has_what_its_network_volume_and_type_give() -> None:
 
     assert (has["cpu"], has["pods"]) == ("4", "58")
     assert has["ephemeral-storage"] == f"{100 * 1024**2 - 12308}Ki"
-    # 60 + 10 + 5 + 5 millicores, and 255 MiB with 11 more for each pod.
+    # The kubelet reserves 60 + 10 + 5 + 5 millicores, and 255 MiB plus 11 MiB for each pod.
     assert free["cpu"] == "3920m"
     assert number(has["memory"]) - number(free["memory"]) == (11 * 58 + 255 + 100) * 1024**2
 
@@ -50,13 +50,13 @@ def test_disk_is_kept_for_kubelet_and_eviction() -> None:
     assert number(free["ephemeral-storage"]) == int(disk - 1024**3 - disk / 10)
 
 
-def test_pods_lie_on_the_disks_of_the_instance_where_it_is_told() -> None:
+def test_pods_use_the_disks_of_the_instance_if_configured() -> None:
     has, _ = sizes(local_disks="RAID0")
 
     assert has["ephemeral-storage"] == f"{250 * 10**9 // 1024 - 12308}Ki"
 
 
-def test_what_the_kubelet_is_told_counts() -> None:
+def test_settings_of_the_kubelet_apply() -> None:
     has, free = sizes(
         kubelet={"maxPods": 10, "kubeReserved": {"cpu": "500m"}, "evictionHard": {"memory.available": "5%"}}
     )
@@ -79,6 +79,6 @@ def test_quantities(written: str, amount: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "1 Gi", "1K", "Gi", "1Gb"])
-def test_refuses_what_is_no_quantity(written: str) -> None:
+def test_refuses_text_that_is_not_a_quantity(written: str) -> None:
     with pytest.raises(ValueError, match="must be a number with a unit"):
         number(written)

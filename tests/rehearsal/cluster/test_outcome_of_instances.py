@@ -1,4 +1,4 @@
-"""Whether an instance is a healthy node, as EKS asks before a node group is active."""
+"""An instance is a healthy node, still starting or failed. EKS needs this before a node group is active."""
 
 from __future__ import annotations
 

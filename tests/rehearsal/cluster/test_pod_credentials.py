@@ -55,9 +55,12 @@ def node(aws: Aws, role: Role, subnets: list[str]) -> Node:
 
 
 def node_of(role: str, interface: str = "") -> Node:
-    said = {"NetworkInterfaces": [{"NetworkInterfaceId": interface}], "Placement": {"AvailabilityZone": "us-east-1a"}}
-    said |= {"InstanceId": "i-1", "SubnetId": "", "SecurityGroups": []}
-    return Node("node-1", Instance(said, None, cast("Any", None), 100, role), cast("Client", None), 0.0)
+    description = {
+        "NetworkInterfaces": [{"NetworkInterfaceId": interface}],
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+    }
+    description |= {"InstanceId": "i-1", "SubnetId": "", "SecurityGroups": []}
+    return Node("node-1", Instance(description, None, cast("Any", None), 100, role), cast("Client", None), 0.0)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The program of an image is the one of its version, or else the newest of its minor version, which is said."""
+"""An image runs the program of its version, or the newest one of its minor version, which is then reported."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_nearest_program_runs(programs: Programs, version: str, chosen: str,
 
 
 @pytest.mark.parametrize("version", ["1.16.0", "1.1", "latest"])
-def test_no_other_minor_version_stands_in(programs: Programs, version: str) -> None:
+def test_no_other_minor_version_is_a_substitute(programs: Programs, version: str) -> None:
     image = f"{CONTROLLER}:{version}"
 
     assert programs.find_program(image) is None
     assert programs.not_simulated == {image}
 
 
-def test_a_given_autoscaler_is_that_of_every_image(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_autoscaler_runs_for_every_image(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     image = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0"
     assert programs.find_program(image) is None
 

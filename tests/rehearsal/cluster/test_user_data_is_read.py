@@ -1,4 +1,4 @@
-"""What an instance is told, read from user data as its image reads it."""
+"""The settings of an instance are read from user data as its image reads them."""
 
 from __future__ import annotations
 
@@ -31,60 +31,66 @@ def part(**spec: object) -> str:
     return yaml.safe_dump({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
 
 
-def test_a_node_config_tells_cluster_labels_and_taints() -> None:
+def test_a_node_config_has_cluster_labels_and_taints() -> None:
     flags = ["--node-labels=team=vision,pool=gpu", "--register-with-taints=nvidia.com/gpu=true:NoSchedule"]
 
-    told = read_user_data(encoded(node_config(flags=flags, config={"maxPods": 29})))
+    bootstrap = read_user_data(encoded(node_config(flags=flags, config={"maxPods": 29})))
 
-    assert (told.cluster, told.endpoint, told.certificate_authority) == ("training", "https://api", "Y2E=")
-    assert (told.labels, told.taints) == ({"team": "vision", "pool": "gpu"}, (TAINT,))
-    assert told.kubelet["maxPods"] == 29
+    assert (bootstrap.cluster, bootstrap.endpoint, bootstrap.certificate_authority) == (
+        "training",
+        "https://api",
+        "Y2E=",
+    )
+    assert (bootstrap.labels, bootstrap.taints) == ({"team": "vision", "pool": "gpu"}, (TAINT,))
+    assert bootstrap.kubelet["maxPods"] == 29
 
 
 def test_taints_of_the_configuration_count_without_a_flag() -> None:
-    told = read_user_data(encoded(node_config(config={"registerWithTaints": [TAINT]})))
+    bootstrap = read_user_data(encoded(node_config(config={"registerWithTaints": [TAINT]})))
 
-    assert told.taints == (TAINT,)
+    assert bootstrap.taints == (TAINT,)
 
 
 def test_parts_are_merged_and_flags_follow_each_other() -> None:
     cluster = {"name": "training", "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
     first = part(kubelet={"flags": ["--node-labels=a=1"]}, instance={"localStorage": {"strategy": "RAID0"}})
 
-    told = read_user_data(
+    bootstrap = read_user_data(
         encoded(multipart(first, part(cluster=cluster, kubelet={"flags": ["--node-labels=a=2,b=3"]})))
     )
 
-    assert told.labels == {"a": "2", "b": "3"}
-    assert told.local_disks == "RAID0"
+    assert bootstrap.labels == {"a": "2", "b": "3"}
+    assert bootstrap.local_disks == "RAID0"
 
 
 @pytest.mark.parametrize("merged", MERGED.values(), ids=MERGED)
 def test_several_node_configs_make_one(merged: Merged) -> None:
     cluster = {"name": CLUSTER, "apiServerEndpoint": "https://api", "certificateAuthority": "Y2E=", "cidr": "10/16"}
 
-    told = read_user_data(encoded(multipart(part(cluster=cluster), *(part(kubelet=each) for each in merged.kubelet))))
+    bootstrap = read_user_data(
+        encoded(multipart(part(cluster=cluster), *(part(kubelet=each) for each in merged.kubelet)))
+    )
 
-    assert told.labels == merged.labels
-    assert tuple((each["key"], each["effect"]) for each in told.taints) == merged.taints
-    assert told.kubelet.get("maxPods") == merged.max_pods
+    assert bootstrap.labels == merged.labels
+    assert tuple((each["key"], each["effect"]) for each in bootstrap.taints) == merged.taints
+    assert bootstrap.kubelet.get("maxPods") == merged.max_pods
 
 
 def test_nodeadm_ignores_fields_that_it_does_not_know() -> None:
-    told = read_user_data(
+    bootstrap = read_user_data(
         encoded(node_config(config={"maxPods": 29, "imageGCHighThresholdPercent": 80}, flagz=["--v=2"]))
     )
 
-    assert told.kubelet["maxPods"] == 29
+    assert bootstrap.kubelet["maxPods"] == 29
 
 
 def test_settings_of_bottlerocket() -> None:
-    told = read_user_data(encoded(SETTINGS), is_bottlerocket=True)
+    bootstrap = read_user_data(encoded(SETTINGS), is_bottlerocket=True)
 
-    assert (told.cluster, told.labels, told.taints) == ("training", {"team": "vision"}, (TAINT,))
-    assert told.kubelet["maxPods"] == 29
-    assert told.kubelet["kubelet-device-plugins"] == {"device-sharing-strategy": "time-slicing"}
-    assert (told.local_disks, told.data_volume) == ("RAID0", "/dev/xvdb")
+    assert (bootstrap.cluster, bootstrap.labels, bootstrap.taints) == ("training", {"team": "vision"}, (TAINT,))
+    assert bootstrap.kubelet["maxPods"] == 29
+    assert bootstrap.kubelet["kubelet-device-plugins"] == {"device-sharing-strategy": "time-slicing"}
+    assert (bootstrap.local_disks, bootstrap.data_volume) == ("RAID0", "/dev/xvdb")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The app in which faults are planted, and small correct apps, synthesized to disk as `cdk synth` does it."""
+"""The app in which faults are planted, and small correct apps, synthesized to disk as by `cdk synth`."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def _example(name: str) -> Callable[[Path], Path]:
 
 
 def _run(app: Path, context: Mapping[str, Any], folder: Path) -> Path:
-    # Of tools, which needs moto, and not where only templates are read.
+    # tools.plays imports moto, which isn't installed where tests only read templates.
     from tools.plays import synthesize_app
 
     synthesize_app(app, folder, context)
     return folder
 
 
-# The fleet is left out: it is the same platform nine times.
+# Without the fleet, which is the same platform nine times.
 _EXAMPLES = (
     *("auto_mode", "dra_pool", "existing_cluster", "llm_service", "mig_on_p5", "model_from_s3", "mounted_bucket"),
     *("multi_node_serving", "multi_node_training", "quickstart", "shared_notebooks", "teams", "training_on_lustre"),

@@ -1,6 +1,6 @@
-"""A cdk.out folder whose templates can be edited: what a fault changes, and how it finds it.
+"""A cdk.out folder whose templates a fault edits.
 
-Logical ids have hashes, so resources are found by type and content.
+Logical ids have hashes, so a fault finds resources by type and content.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class CloudAssembly:
         self._others: dict[str, CloudAssembly] = {}
 
     def stack(self, name: str) -> CloudAssembly:
-        """Return another stack of it, which is written with it."""
+        """Return another stack of the folder. `write` writes it too."""
         return self._others.setdefault(name, CloudAssembly(self.folder, name))
 
     def copy(self, folder: Path) -> CloudAssembly:
-        """Copy it to a folder, with links to what is never edited."""
+        """Copy it to another folder. Files other than templates become links, because no fault edits them."""
         shutil.copytree(self.folder, folder, copy_function=_copy)
         return CloudAssembly(folder, self._stack)
 
@@ -85,7 +85,7 @@ class CloudAssembly:
         return found
 
     def containing(self, kind: str, text: str) -> str:
-        """Return the logical id of the only resource of a type in whose properties a text is."""
+        """Return the logical id of the only resource of a type whose properties contain a text."""
         found = (id for id, each in self.of_type(kind).items() if text in json.dumps(each["Properties"]))
         return _only(f"{kind} with {text}", found)
 
@@ -131,7 +131,7 @@ class CloudAssembly:
             yield from (each["PolicyDocument"] for each in role["Properties"].get("Policies", ()))
 
     def remove(self, *ids: str) -> None:
-        """Remove resources, and what waited for them."""
+        """Remove resources, and the references to them in DependsOn."""
         for id in ids:
             del self.resources[id]
         for each in self.resources.values():
@@ -174,12 +174,12 @@ class CloudAssembly:
 
 
 def objects_of(resource: Resource) -> list[dict[str, Any]]:
-    """Return the objects that a resource applies, with ``<<n>>`` for values of deployment."""
+    """Return the objects that a resource applies, with ``<<n>>`` for values that exist only after deployment."""
     return list(json.loads(_flat(resource["Properties"]["Manifest"])[0]))
 
 
 def _edited(written: Any, change: Callable[[Any], object]) -> Any:
-    """Change JSON inside of a string or of an Fn::Join, whose values of deployment stay."""
+    """Change JSON in a string or an Fn::Join, and keep the values that exist only after deployment."""
     text, values = _flat(written)
     content = json.loads(text)
     change(content)
@@ -190,7 +190,7 @@ def _edited(written: Any, change: Callable[[Any], object]) -> Any:
 
 
 def _flat(written: Any) -> tuple[str, list[Any]]:
-    """Return a text with marks for values of deployment, and the values."""
+    """Return a text with marks for values that exist only after deployment, and these values."""
     parts = [written] if isinstance(written, str) else written["Fn::Join"][1]
     values = [each for each in parts if not isinstance(each, str)]
     numbers = iter(range(len(values)))

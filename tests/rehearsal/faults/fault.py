@@ -1,4 +1,4 @@
-"""What a planted fault is: one change of an app, or of the second version of one, and what a report should name."""
+"""Planted faults: one change of an app, or of its second version, with the cause that a report should name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PairChange = Callable[[CloudAssembly, CloudAssembly], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Described:
-    """What is known of a fault.
+    """A planted fault, its consequence and its source.
 
     Attributes:
         id: Its name.
         description: The fault, in a sentence.
-        consequence: What happens on AWS.
+        consequence: The effect on AWS or in the cluster.
         cause: Patterns. A line of a report names the cause if it contains each of them.
         changes: Types of the resources, or kinds of the objects, that differ.
         source: Where the consequence is documented.
@@ -43,7 +43,7 @@ class Fault(Described):
     """A fault of an app that is deployed for the first time.
 
     Attributes:
-        change: Plants it.
+        change: Function that plants it.
     """
 
     change: Change
@@ -54,8 +54,8 @@ class Pair(Described):
     """A second deployment that fails, loses something or leaves something running.
 
     Attributes:
-        change: Edits the old and the new version.
-        app: Name of the app that both are versions of.
+        change: Function that edits the old and the new version.
+        app: Name of the app.
     """
 
     change: PairChange
@@ -63,7 +63,7 @@ class Pair(Described):
 
 
 def fault(*, consequence: str, cause: tuple[str, ...], changes: str, source: str) -> Callable[[Change], Fault]:
-    """Make a function a fault: its name is the id, its docstring the description."""
+    """Turn a function into a fault. Its name is the id, and its docstring is the description."""
 
     def make(change: Change) -> Fault:
         return Fault(
@@ -82,7 +82,7 @@ def fault(*, consequence: str, cause: tuple[str, ...], changes: str, source: str
 def pair(
     *, consequence: str, cause: tuple[str, ...], changes: str, source: str, app: str = "mine"
 ) -> Callable[[PairChange], Pair]:
-    """Make a function a pair: its name is the id, its docstring the description."""
+    """Turn a function into a pair. Its name is the id, and its docstring is the description."""
 
     def make(change: PairChange) -> Pair:
         return Pair(

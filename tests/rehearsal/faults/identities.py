@@ -1,4 +1,4 @@
-"""Roles, what they trust and what they may do."""
+"""Faults of IAM roles: their trust policies and their permissions."""
 
 from __future__ import annotations
 

@@ -123,18 +123,20 @@ def cluster_key_is_replaced(old: CloudAssembly, new: CloudAssembly) -> None:
 def node_role_is_replaced(old: CloudAssembly, new: CloudAssembly) -> None:
     """Karpenter's node role gets another logical id, so it is another role."""
     [arn] = [
-        each["Properties"]["PrincipalArn"] for each in new.of_type("AWS::EKS::AccessEntry").values() if _of_nodes(each)
+        each["Properties"]["PrincipalArn"]
+        for each in new.of_type("AWS::EKS::AccessEntry").values()
+        if _is_for_nodes(each)
     ]
     new.rename(arn["Fn::GetAtt"][0], "NodeRole")
 
 
-def _of_nodes(entry: dict[str, Any]) -> bool:
+def _is_for_nodes(entry: dict[str, Any]) -> bool:
     return bool(entry["Properties"].get("Type") == "EC2_LINUX")
 
 
 @pair(
     consequence=(
-        "A new cluster is created and the old one is deleted with what runs in it. NodePools of the old one are never "
+        "A new cluster is created and the old one is deleted with its workloads. NodePools of the old one are never "
         "deleted, so their instances keep running."
     ),
     cause=(_CLUSTER + "|cluster", "mine", "replace|destructive|gone|delete"),

@@ -1,4 +1,4 @@
-"""`check` and the simulated EC2 decide about the same planted faults of a network, each by a graph of its own."""
+"""`check` and the simulated EC2 each build a graph of the network, and both find the planted network faults."""
 
 from __future__ import annotations
 

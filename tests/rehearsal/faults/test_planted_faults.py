@@ -1,4 +1,4 @@
-"""Each fault changes what it says and nothing else, of an app in which `check` finds no error."""
+"""Each fault changes only the types that it declares, in an app without errors of `check`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rehearsal.faults.apps import CORRECT
 from tests.rehearsal.faults.assembly import OBJECT, CloudAssembly, Resource, objects_of
 from tests.rehearsal.faults.catalogue import FAULTS, PAIRS, faultless, planted_faults, planted_pairs
 
-# The others are run by `make rehearse` and by `tools/planted.py`, since each takes seconds.
+# `make rehearse` and `tools/planted.py` run the other faults, because each takes seconds.
 SMALL = ("own-app", "without-account", "bottlerocket", "time-slices", "shared-by-mps")
 
 
@@ -67,7 +67,7 @@ def test_the_faultless_apps_have_no_error(work: Path) -> None:
 
 
 @pytest.mark.parametrize("id", FAULTS)
-def test_a_fault_changes_what_it_says(id: str, work: Path) -> None:
+def test_a_fault_changes_only_the_declared_types(id: str, work: Path) -> None:
     before = faultless(work)
     [(fault, folder)] = planted_faults(work, [id])
 
@@ -75,7 +75,7 @@ def test_a_fault_changes_what_it_says(id: str, work: Path) -> None:
 
 
 @pytest.mark.parametrize("id", PAIRS)
-def test_a_pair_differs_in_what_it_says(id: str, work: Path) -> None:
+def test_a_pair_differs_only_in_the_declared_types(id: str, work: Path) -> None:
     [(pair, old, new)] = planted_pairs(work, [id])
 
     found = kinds_that_differ(assembly_at(old), assembly_at(new))

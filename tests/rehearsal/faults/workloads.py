@@ -1,4 +1,4 @@
-"""The device plugin, and what the server's probes and Service refer to."""
+"""Faults of the device plugin, and of the server's probes and Service."""
 
 from __future__ import annotations
 

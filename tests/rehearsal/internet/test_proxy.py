@@ -1,4 +1,4 @@
-"""The played hosts answer as registries and repositories of charts do."""
+"""The simulated hosts answer like image registries and chart repositories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def charts(tmp_path: Path) -> Charts:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Who vouches for the hosts."""
+    """The certificate authority of the hosts."""
     return Authority(tmp_path)
 
 
@@ -37,7 +37,7 @@ def _get(net: Internet, address: str) -> BaseHTTPResponse:
     return ProxyManager(net.address, ca_certs=str(net.authority.certificate)).request("GET", address, retries=False)
 
 
-def test_a_registry_gives_the_chart_by_what_its_manifest_names(charts: Charts, authority: Authority) -> None:
+def test_a_registry_returns_the_chart_by_the_digest_in_its_manifest(charts: Charts, authority: Authority) -> None:
     with Internet(charts, authority) as net:
         manifest = json.loads(_get(net, "https://public.ecr.aws/v2/karpenter/karpenter/manifests/1.14.1").data)
         [layer] = manifest["layers"]
@@ -47,7 +47,7 @@ def test_a_registry_gives_the_chart_by_what_its_manifest_names(charts: Charts, a
     assert net.requested_hosts == {"public.ecr.aws"}
 
 
-def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, authority: Authority) -> None:
+def test_a_repository_returns_the_chart_in_its_index(charts: Charts, authority: Authority) -> None:
     with Internet(charts, authority) as net:
         index = yaml.safe_load(_get(net, "https://example.com/charts/index.yaml").data)
         [entry] = index["entries"]["karpenter"]
@@ -63,7 +63,7 @@ def test_a_repository_gives_the_chart_that_its_index_names(charts: Charts, autho
         "https://example.com/charts/other-1.0.0.tgz",
     ],
 )
-def test_what_is_not_in_the_folder_is_not_there(charts: Charts, authority: Authority, address: str) -> None:
+def test_a_chart_that_is_not_in_the_folder_is_not_found(charts: Charts, authority: Authority, address: str) -> None:
     with Internet(charts, authority) as net:
         assert _get(net, address).status == 404
 
@@ -73,6 +73,6 @@ def test_a_leading_v_is_the_same_version(charts: Charts) -> None:
     assert not charts.has("karpenter", "1.14.2")
 
 
-def test_who_does_not_trust_the_stage_is_not_served(charts: Charts, authority: Authority) -> None:
+def test_a_client_that_does_not_trust_the_authority_fails(charts: Charts, authority: Authority) -> None:
     with Internet(charts, authority) as net, pytest.raises(Exception, match="certificate verify failed"):
         ProxyManager(net.address).request("GET", "https://public.ecr.aws/v2/", retries=False)

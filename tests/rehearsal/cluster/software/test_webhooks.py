@@ -1,4 +1,4 @@
-"""Who stands in for webhooks lets everything pass, and nothing before a pod could."""
+"""The substitute for webhooks allows each request once a pod of the webhook's Service is ready, and none before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Server:
         self.endpoints: list[dict[str, Any]] | None = None
 
     def list(self, path: str, **_: str) -> list[dict[str, Any]]:
-        """Return what is kept there."""
+        """Return the objects of a path."""
         return {VALIDATING: [self.configuration], SLICES: [{"endpoints": self.endpoints}]}.get(path, [])
 
     def replace(self, path: str, manifest: dict[str, Any]) -> None:
@@ -48,14 +48,14 @@ def server() -> Server:
 
 @pytest.fixture
 def webhooks(server: Server, tmp_path: Path) -> Iterator[Webhooks]:
-    """Who stands in, after one look."""
+    """The substitutes, after one poll of the API server."""
     with Webhooks(server, Authority(tmp_path)) as made:  # type: ignore[arg-type]
         made.step()
         yield made
 
 
-def _asked(server: Server, trusted: Path) -> dict[str, Any]:
-    """Ask as the API server does."""
+def _review(server: Server, trusted: Path) -> dict[str, Any]:
+    """Send an AdmissionReview as the API server does, and return the response."""
     [webhook] = server.configuration["webhooks"]
     body = json.dumps({"kind": "AdmissionReview", "request": {"uid": "1"}}).encode()
     context = ssl.create_default_context(cafile=str(trusted))
@@ -70,12 +70,12 @@ def test_nothing_passes_before_a_pod_is_ready(
     server.endpoints = endpoints
 
     with pytest.raises(HTTPError, match="503"):
-        _asked(server, tmp_path / "authority.pem")
+        _review(server, tmp_path / "authority.pem")
     assert webhooks.substitutes == {"kueue-system/webhook"}
 
 
-def test_everything_passes_then(server: Server, webhooks: Webhooks, tmp_path: Path) -> None:
+def test_everything_passes_once_a_pod_is_ready(server: Server, webhooks: Webhooks, tmp_path: Path) -> None:
     server.endpoints = [{"conditions": {"ready": True}}]
 
-    assert _asked(server, tmp_path / "authority.pem") == {"uid": "1", "allowed": True}
+    assert _review(server, tmp_path / "authority.pem") == {"uid": "1", "allowed": True}
     assert webhooks.substitutes == {"kueue-system/webhook"}

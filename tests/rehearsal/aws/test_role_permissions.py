@@ -1,4 +1,4 @@
-"""A role's call is judged by its policies, and every call is written down with who made it."""
+"""The policies of a role allow or deny its calls, and each call is recorded with its principal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_allowed_call_names_role_resource_and_statement(aws: Aws, role: Role)
 
 
 @pytest.mark.parametrize(
-    ("service", "call", "says", "code"),
+    ("service", "call", "arguments", "code"),
     [
         ("ec2", "describe_instances", {}, "UnauthorizedOperation"),
         ("eks", "describe_cluster", {"name": "demo"}, "AccessDeniedException"),
@@ -57,10 +57,10 @@ def test_an_allowed_call_names_role_resource_and_statement(aws: Aws, role: Role)
     ],
 )
 def test_a_call_that_nothing_allows_is_refused(
-    aws: Aws, role: Role, service: str, call: str, says: dict[str, Any], code: str
+    aws: Aws, role: Role, service: str, call: str, arguments: dict[str, Any], code: str
 ) -> None:
     with pytest.raises(ClientError) as error:
-        getattr(aws.client(service, role=role("Nobody")), call)(**says)
+        getattr(aws.client(service, role=role("WithoutPolicies")), call)(**arguments)
 
     assert code_of(error) == code
     assert not last(aws).allowed
@@ -83,7 +83,7 @@ def test_tags_of_a_resource_decide(aws: Aws, role: Role, subnets: list[str]) -> 
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_a_role_is_passed_only_by_who_may_pass_it(aws: Aws, role: Role, allowed: bool) -> None:
+def test_a_role_is_passed_only_with_permission(aws: Aws, role: Role, allowed: bool) -> None:
     node, other = role("Node"), role("Other")
     to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     profiles = {"Effect": "Allow", "Action": "iam:AddRoleToInstanceProfile", "Resource": "*"}
@@ -100,7 +100,7 @@ def test_a_role_is_passed_only_by_who_may_pass_it(aws: Aws, role: Role, allowed:
     assert last(aws).allowed is allowed
 
 
-def test_an_action_that_is_not_known_fails_whatever_is_allowed(aws: Aws, role: Role) -> None:
+def test_an_unknown_action_fails_even_if_everything_is_allowed(aws: Aws, role: Role) -> None:
     everything = role("Everything", {"Effect": "Allow", "Action": "*", "Resource": "*"})
 
     with pytest.raises(ClientError, match="the resource of ec2:CreateVpc"):
@@ -123,7 +123,7 @@ def test_the_administrator_may_do_everything(aws: Aws) -> None:
     assert last(aws) == Call(principal="", service="ec2", action="ec2:CreateVpc")
 
 
-def test_a_key_that_nobody_has_is_refused(aws: Aws) -> None:
+def test_an_unknown_key_is_refused(aws: Aws) -> None:
     stranger = Credentials(role="", access_key="ASIAUNKNOWN000000000")
 
     with pytest.raises(ClientError) as error:
@@ -132,28 +132,28 @@ def test_a_key_that_nobody_has_is_refused(aws: Aws) -> None:
     assert code_of(error) == "InvalidClientTokenId"
 
 
-def test_a_role_knows_itself(aws: Aws, role: Role) -> None:
+def test_a_role_gets_its_own_identity(aws: Aws, role: Role) -> None:
     me = role("Me")
 
-    told = aws.client("sts", role=me).get_caller_identity()
+    identity = aws.client("sts", role=me).get_caller_identity()
 
-    assert told["Arn"] == f"arn:aws:sts::123456789012:assumed-role/{name_of(me)}/rehearsal"
+    assert identity["Arn"] == f"arn:aws:sts::123456789012:assumed-role/{name_of(me)}/rehearsal"
 
 
-def test_keys_tell_roles(aws: Aws, role: Role) -> None:
+def test_a_key_resolves_to_its_role(aws: Aws, role: Role) -> None:
     one = role("One")
 
     assert aws.resolve_role(aws.credentials(one).access_key) == one
     assert aws.resolve_role(aws.credentials().access_key) == ""
 
 
-def test_what_nobody_plays_is_refused(aws: Aws) -> None:
+def test_a_call_that_is_not_simulated_is_refused(aws: Aws) -> None:
     with pytest.raises(ClientError, match="eks:ListFargateProfiles isn't simulated"):
         aws.client("eks").list_fargate_profiles(clusterName="demo")
 
 
 @pytest.mark.parametrize(
-    ("call", "says", "fault"),
+    ("call", "arguments", "fault"),
     [
         (
             "create_addon",
@@ -163,9 +163,9 @@ def test_what_nobody_plays_is_refused(aws: Aws) -> None:
         ("create_cluster", {"name": "-", "roleArn": "r", "resourcesVpcConfig": {}}, "name must match"),
     ],
 )
-def test_what_the_model_forbids_is_not_sent(aws: Aws, call: str, says: dict[str, Any], fault: str) -> None:
+def test_what_the_model_forbids_is_not_sent(aws: Aws, call: str, arguments: dict[str, Any], fault: str) -> None:
     with pytest.raises(ParamValidationError, match=fault):
-        getattr(aws.client("eks"), call)(**says)
+        getattr(aws.client("eks"), call)(**arguments)
 
     assert aws.calls == []
 
@@ -185,7 +185,7 @@ def test_a_function_invokes_another(aws: Aws, role: Role) -> None:
         client.invoke(FunctionName="other")
 
 
-def test_a_function_that_fails_is_told_as_lambda_tells_it(aws: Aws) -> None:
+def test_a_failed_function_is_reported_as_lambda_reports_it(aws: Aws) -> None:
     def fail(name: str, payload: bytes) -> bytes:
         raise FunctionError(b'{"errorType": "ValueError"}')
 
@@ -197,7 +197,7 @@ def test_a_function_that_fails_is_told_as_lambda_tells_it(aws: Aws) -> None:
     assert answer["Payload"].read() == b'{"errorType": "ValueError"}'
 
 
-def test_a_function_that_is_not_there_is_not_found(aws: Aws) -> None:
+def test_an_absent_function_is_not_found(aws: Aws) -> None:
     def look(name: str, payload: bytes) -> bytes:
         raise LookupError(f"Function not found: {name}")
 

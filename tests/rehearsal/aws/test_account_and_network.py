@@ -1,4 +1,4 @@
-"""One account has everything, and a network may have been there before."""
+"""All resources belong to the configured account, and a network can exist before the stack."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ACCOUNT = "111122223333"
 
 @pytest.fixture
 def aws() -> Iterator[Aws]:
-    """AWS of another account than the usual one."""
+    """Simulated AWS with another account than the default one."""
     with Aws(region="us-east-1", account=ACCOUNT) as made:
         yield made
 
 
-def test_what_is_made_is_of_the_account(aws: Aws) -> None:
+def test_created_resources_belong_to_the_account(aws: Aws) -> None:
     queue = aws.client("sqs").create_queue(QueueName="notices")["QueueUrl"]
     key = aws.client("kms").create_key()["KeyMetadata"]["Arn"]
     vpc = aws.client("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]
@@ -27,7 +27,7 @@ def test_what_is_made_is_of_the_account(aws: Aws) -> None:
     assert aws.client("sts").get_caller_identity()["Account"] == ACCOUNT
 
 
-def test_a_network_of_somebody_else_has_its_ids_and_a_zone_a_subnet(aws: Aws) -> None:
+def test_an_existing_network_keeps_its_ids_and_has_one_subnet_in_each_zone(aws: Aws) -> None:
     subnets = ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
 
     aws.create_existing_network(vpc="vpc-0123456789abcdef0", in_zones=subnets)
