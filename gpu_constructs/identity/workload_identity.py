@@ -36,7 +36,13 @@ class WorkloadIdentity(Construct):
     credentials only if the association exists when the pod starts. So CloudFormation creates the service account after
     the association and all grants. The cluster needs the add-on ``eks-pod-identity-agent``, which a `GpuCluster` has.
 
+    An association can take seconds to work, so a program that calls AWS in its first second should retry. Credentials
+    last 6 hours, with a target role 59 minutes, and a changed role applies after that. The pod's SDK must support Pod
+    Identity. Pods can't read the region from the metadata service, so set ``AWS_REGION``. If they use a proxy, set
+    ``NO_PROXY`` to ``169.254.170.23`` and ``[fd00:ec2::23]``.
+
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html,
+    https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html (2026-11)
 
     Args:

@@ -146,8 +146,10 @@ class NodeShape:
         gpu_taint: Whether the nodes have that taint. Without it, pods that request no GPU may fill the most expensive
             nodes.
         storage_drivers: Drivers of the volumes that its pods mount: ``ebs``, ``fsx``, ``s3``. Each adds a taint that
-            keeps pods off a new node until the driver removes it. Default: pods start without waiting, and retry their
-            mounts.
+            keeps pods off a new node until the driver removes it. Auto Mode attaches EBS volumes itself and rejects
+            ``ebs``. The taint's effect is ``NoSchedule``: with ``NoExecute``, which the drivers recommend, it could end
+            training on running nodes. FSx' driver 1.9 removes its taint a moment before the kubelet knows the driver,
+            so a first pod can still fail once. Default: pods start without waiting, and retry their mounts.
         tags: Tags of instances, volumes and network interfaces.
         host: Additional settings of the machine that have nothing to do with GPUs.
 

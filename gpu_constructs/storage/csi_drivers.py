@@ -184,7 +184,8 @@ class S3CsiDriver(Construct):
         cluster: Cluster to install into.
         version: Version of the add-on, ``v2.0.0-eksbuild.1`` or newer. Default: the default of EKS.
         controller_tolerates: Keys of taints that its controller tolerates, for a cluster in which all nodes have
-            taints. The first versions with a controller reject this setting. Default: none, as in the add-on.
+            taints. Driver v2.0.0 rejects this setting: https://github.com/aws/containers-roadmap/issues/2676. Default:
+            none, as in the add-on.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -39,7 +39,8 @@ class EbsStorageClass(Construct):
         name: Name of the class, which claims state as ``storageClassName``.
         volume: Type of each volume.
         key: Your own KMS key that encrypts the volumes. The construct grants its use to the driver's role. The key
-            policy must delegate to IAM, as for a key that you create with the CDK. Default: the account's key for EBS.
+            policy must delegate to IAM, as for a key that you create with the CDK. For Auto Mode, also call
+            `grant_volume_key`. Default: the account's key for EBS.
         is_default: Make the class the default for claims without a class. EKS itself sets no default class.
         retain: Keep a volume when its claim is deleted. It costs until you delete it.
         auto_mode: Whether an imported cluster uses Auto Mode. Default: the cluster's own setting, or no for an imported

@@ -159,7 +159,7 @@ class PersistentLustre:
 
     Attributes:
         size_gib: Size in GiB: 1200, 2400 or a multiple of 2400. You can increase it later, never decrease it.
-        mb_s_per_tib: Throughput, in MB/s for each TiB of its size. You can change it later.
+        mb_s_per_tib: Throughput, in MB/s for each TiB of its size: 125, 250, 500 or 1000. You can change it later.
         compress: Whether to compress written data with LZ4.
         backup_days: Days for which FSx keeps a daily backup, at most 90, or 0 for none.
 
@@ -260,7 +260,15 @@ class LustreFileSystem(Construct):
     Kubernetes never changes the file system of a volume or the zone of its nodes. So a change of these, or of
     `other_zones`, fails and rolls back, unless you change ``name`` in the same deployment. FSx rejects a smaller size.
 
+    A new file system belongs to root. Run ``chown`` in a pod as root: ``fsGroup`` and ``run_as_user`` don't change the
+    owner.
+
+    EFA to the file system, Intelligent-Tiering and a file system for each claim aren't supported. The version is 2.15.
+    Auto Mode can mount it. It is unknown whether the kernels of AL2023 for Kubernetes 1.36 and of Bottlerocket can.
+
     Sources: https://docs.aws.amazon.com/fsx/latest/LustreGuide/what-is.html,
+    https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/docs/install.md,
+    https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/v1.9.0/deploy/kubernetes/base/csidriver.yaml,
     https://github.com/kubernetes-sigs/aws-fsx-csi-driver/tree/v1.9.0/examples/kubernetes/static_provisioning (2026-11)
 
     Args:
@@ -273,10 +281,12 @@ class LustreFileSystem(Construct):
         other_zones: Whether pods may also run in other zones.
         key: Your own KMS key that encrypts it. The deploying role must be allowed to use it. Default: the account's key
             for FSx. A scratch file system doesn't support your own key.
-        security_group_ids: Security groups of the nodes that mount it. Default: the cluster's own.
+        security_group_ids: Security groups of the nodes that mount it. The file system's own group allows TCP 988 and
+            1018 to 1023 between it and these groups. Default: the cluster's own.
         vpc: VPC of the subnet, for a cluster that was imported without its VPC. Default: the cluster's.
         retain: Keep the file system, its data, and the rules between its servers when it leaves the app. It costs until
-            you delete it. The rules for nodes are deleted.
+            you delete it. The rules for nodes are deleted. To mount the file system again, allow TCP 988 and 1018 to
+            1023 from the nodes. The VPC can't be deleted before it.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -403,6 +413,9 @@ class LustreFileSystem(Construct):
         chunk_mib: int = 1024,
     ) -> LustreRepository:
         """Link a bucket or a prefix of it to a directory. FSx loads a file from the bucket at the first read.
+
+        That read is as slow as S3, so read the files before a job. If your own KMS key encrypts the bucket, its policy
+        must allow ``AWSServiceRoleForFSxS3Access_<id of the file system>``, which exists only after the deployment.
 
         Args:
             id: Id of the link in the construct tree.

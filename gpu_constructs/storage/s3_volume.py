@@ -237,6 +237,14 @@ class S3Volume(Construct):
 
     It installs `S3CsiDriver` if a cluster of this app doesn't have it. It creates and deletes no objects in the bucket.
 
+    For each volume, the driver starts a pod in namespace ``mount-s3`` on the node, after your pod is scheduled. Neither
+    the scheduler nor an autoscaler counts that pod or the cache. On a full node, your pod stays in ContainerCreating,
+    so request less than the whole node. The driver can reserve room, but that is experimental and isn't used:
+    https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/HEADROOM_FOR_MPPOD.md
+
+    The driver's role has room for more than 200 volumes of one stack, or for one volume in each of 16 stacks. Beyond
+    that, pass ``identity``. Directory buckets (S3 Express) aren't supported.
+
     Kubernetes never changes the bucket of a volume, the size of its cache, and whether it has an `identity`. If you
     change one of them, the deployment fails and rolls back, unless you change ``name`` in the same deployment. Changes
     of other mount options affect only pods that start later.
