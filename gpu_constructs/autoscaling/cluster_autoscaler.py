@@ -52,8 +52,8 @@ class ClusterAutoscaler(Construct):
         image: Image with tag or digest. Default: the release for the Kubernetes version.
         scaling_tags: Tags of the Auto Scaling groups that it may scale. Default: both discovery tags.
         priorities: Order in which it uses groups, by rank from 2 up, the highest first. Groups are node groups of this
-            app, or regular expressions of Auto Scaling groups' names. Other groups come last. Default: the group with
-            the least waste.
+            app, or regular expressions of Auto Scaling groups' names. Other groups come last. Create the autoscaler in
+            the stack of these groups. Default: the group with the least waste.
         balance_similar: Whether to keep groups of equal nodes at equal size. A group that has had no node yet is equal
             to no other. Nodes for one job are spread over zones. It is useful for replicas on `ZonalNodeGroups`.
         dynamic_resource_allocation: Whether to count devices that pods claim through DRA. It is always on from

@@ -113,11 +113,13 @@ _INSTEAD: dict[OperatingSystem, str] = {
 class Proxy:
     """A proxy between the software of a node and the internet. It isn't set for pods.
 
+    On AL2023 it applies to nodeadm and all systemd services, from image v20251007 on.
+
     Attributes:
         url: Its address, e.g. ``http://proxy.example.com:3128``.
         no_proxy: Names and address blocks that nodes connect to directly: the VPC's and the services' blocks, and the
-            names of VPC endpoints. The node, the metadata service, services of the cluster and its API server are
-            always included.
+            names of VPC endpoints, at most 36. The node, the metadata service, Pod Identity, services of the cluster,
+            its API server, and AWS names in ``api.aws`` and ``amazonwebservices.com.cn`` are always included.
 
     Raises:
         TypeError: ``no_proxy`` isn't a list of names.
@@ -275,6 +277,8 @@ class NodeConfig:
 class BottlerocketSettings:
     """Additional settings of Bottlerocket. The library merges them with its own into one document.
 
+    Karpenter overrides settings with its own, and passes on only the ``settings.kubernetes`` that it supports.
+
     Source: https://bottlerocket.dev/en/os/latest/api/settings/ (2026-11)
 
     Attributes:
@@ -377,14 +381,16 @@ class Host:
             and so use the role of the node. Pods with Pod Identity don't need the second hop.
         session_manager: Allow shells on the nodes through Session Manager. It attaches ``AmazonSSMManagedInstanceCore``
             to their role, and so to all nodes that share it. Without a route to the internet it needs interface
-            endpoints for ssm, ssmmessages and ec2messages.
+            endpoints for ssm, ssmmessages and ec2messages. It is rejected with your own role.
 
         user_data: Additional user data: `ShellScript` and `NodeConfig` for AL2023, `BottlerocketSettings` for
             Bottlerocket. NodeConfigs and settings are merged in order. The later of two values takes precedence, and
             lists are joined. Scripts run in order, after this library's own.
         registry_mirrors: Addresses from which images of a registry are pulled first, e.g.
             ``{"docker.io": "https://mirror.example.com"}``. Several addresses are tried in order, then the registry
-            itself. It is unknown whether ``NodeShape(soci=True)`` uses them.
+            itself. Configure a mirror with a path or a password in `user_data`. Don't rely on mirrors together with
+            ``NodeShape(soci=True)``: until 2026-09 its parallel pull contacted the registry itself
+            (https://github.com/awslabs/soci-snapshotter/pull/2083).
         certificate_authorities: Certificates in PEM that the node trusts in addition to the public ones, for mirrors or
             for a proxy that decrypts connections. Pods trust the certificates in their images.
         proxy: Proxy between the node and the internet.
