@@ -179,10 +179,13 @@ class GpuCluster(Construct):
             year for an additional 0.50 USD an hour, and you can't leave it once it began. With ``standard`` EKS
             upgrades the control plane.
         control_plane_tier: Provisioned capacity of the control plane, ``tier-xl`` to ``tier-8xl``, billed by the hour.
-            ``standard`` ends it. Default: EKS' own, ``standard``.
+            ``standard`` ends it. EKS accepts ``standard`` again only while etcd is small enough. Price:
+            https://aws.amazon.com/eks/pricing/. Default: EKS' own, ``standard``.
         zonal_shift: Whether you can shift the cluster away from a zone. Then no node starts in the zone and Services
             send no traffic to pods there, so GPUs of one zone, such as reserved ones, are unavailable. ``False``
-            switches it off again. Default: EKS' own, off.
+            switches it off again. Source:
+            https://aws.amazon.com/blogs/containers/arc-zonal-shift-support-for-eks-auto-mode-and-karpenter/. Default:
+            EKS' own, off.
 
     Raises:
         TypeError: An argument has the wrong type.
