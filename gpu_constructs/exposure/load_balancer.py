@@ -61,7 +61,8 @@ class Internal:
             At most 3600.
         drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
             less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, at least 15 and at
-            most 300, because an update of a managed node group fails if pods take longer than 15 minutes.
+            most 300, because an update of a managed node group fails if pods take longer than 15 minutes. Cluster
+            autoscaler gives them ten.
         certificate_arn: Certificate of ACM or IAM, in the region of the cluster. Default: none, and plain HTTP.
         allow: CIDR blocks that may connect. Default: all addresses that have a route to the VPC.
 
@@ -95,7 +96,8 @@ class Public:
             At most 3600.
         drain_seconds: Time that a terminating pod keeps serving before it receives SIGTERM, to finish its requests. Set
             less for servers that finish their requests after SIGTERM. Default: ``idle_seconds``, at least 15 and at
-            most 300, because an update of a managed node group fails if pods take longer than 15 minutes.
+            most 300, because an update of a managed node group fails if pods take longer than 15 minutes. Cluster
+            autoscaler gives them ten.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -101,14 +101,18 @@ class LoadBalancerController(Construct):
     request a load balancer are created after the controller and deleted before it, so that no load balancer remains.
     The cluster needs the add-on ``eks-pod-identity-agent``, and nodes without GPUs for the controller.
 
+    A Service of class ``service.k8s.aws/nlb`` still gets a Network Load Balancer. The controller finds subnets by the
+    tags ``kubernetes.io/role/elb`` and ``kubernetes.io/role/internal-elb``: tag your own. An isolated VPC needs the
+    endpoint ``elasticloadbalancing``, which VPCs of this library have.
+
     Source: https://github.com/kubernetes-sigs/aws-load-balancer-controller/tree/v3.5.0
 
     Args:
         cluster: Cluster to install into. It needs a kubectl provider.
         vpc_id: Id of the cluster's VPC. Default: the VPC of the cluster. Required if the cluster was imported without
             it.
-        isolated: Whether the VPC has no route to the internet. Then WAF and Shield are off, which have no endpoint in a
-            VPC. Default: whether the cluster's VPC has only isolated subnets.
+        isolated: Whether the VPC has no route to the internet. Then WAF, Shield and Cognito are off, which have no
+            endpoint in a VPC. Default: whether the cluster's VPC has only isolated subnets.
         values: Values of the chart that override the library's values, e.g. for an image of your own registry.
 
     Raises:
