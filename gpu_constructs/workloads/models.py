@@ -46,7 +46,9 @@ class CopiedModel:
     """A model in S3 that an init container copies to the node's disk before the server starts.
 
     It works with every server. Each new pod copies the model again. If a copy was interrupted, the next attempt copies
-    only the missing files. The GPUs are idle during the copy. The pod requests ``size_gib`` plus a tenth as scratch.
+    only the missing files. The GPUs are idle during the copy. The pod requests ``size_gib`` plus a tenth as scratch. A
+    prefix without objects is copied successfully, and the server finds no model. The copy runs as user 65534, or as the
+    pod's ``run_as_user``.
 
     Attributes:
         bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the
@@ -69,7 +71,8 @@ class CopiedModel:
 
     Sources: https://docs.aws.amazon.com/cli/latest/reference/s3/sync.html,
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-minimum-sdk.html,
-    https://github.com/peak/s5cmd/issues/807 (2026-11), awslabs/aws-c-s3 source/s3_client.c ``mem_limit``
+    https://github.com/peak/s5cmd/issues/807, https://github.com/aws/aws-cli/issues/10676 (2026-11),
+    awslabs/aws-c-s3 source/s3_client.c ``mem_limit``
     """
 
     bucket: s3.IBucket
@@ -203,6 +206,10 @@ class StreamedModel:
     SDKs of the streamer, the limit of the buffers, and a variable that disables the metadata service, which answers
     only nodes.
 
+    vLLM stores other files of the model in its home folder, and older versions in ``/dev/shm``, which is ``shm_gib``. A
+    pod with ``run_as_user`` and without a home folder needs ``VLLM_ASSETS_CACHE`` on a `ScratchMount`. Source:
+    https://github.com/vllm-project/vllm/pull/10192
+
     Attributes:
         bucket: The bucket. If your own KMS key encrypts it and the CDK has the key, the pod also gets access to the
             key.
@@ -276,6 +283,9 @@ class ImageModel:
 
     The kubelet pulls it once for all pods of a node, as it pulls container images. It is on the disk for images, and
     Kubernetes doesn't count it as used. So leave room for it twice, because it is also unpacked there.
+
+    ECR limits the size of a layer, so split weights into several:
+    https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html
 
     Attributes:
         image: The image, with digest.
