@@ -28,6 +28,7 @@ class DraDriver(Construct):
 
     `GpuJob` and `GpuDeployment` on such a pool claim their GPUs. `SharedGpuClaim` is a claim that several pods use.
     A `DevicePlugin` may serve the other pools of the cluster. Each runs only on its own nodes, by their label.
+    On Bottlerocket it replaces the image's own DRA driver, which exists since 1.66.0 and is off by default.
 
     DRA doesn't support the launch of a pool's first node yet, so managed node groups keep one, and Karpenter pools are
     static. It also doesn't support Auto Mode and queues by quota. From Kubernetes 1.36, a pod that requests
