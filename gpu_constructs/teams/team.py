@@ -242,6 +242,10 @@ class Team(Construct):
     A principal who is in several teams has one access entry with the rights of each. EKS' own policies cover no custom
     resources. So the members with each right also form a group, ``gpu-constructs:<namespace>:<right>``, with a role.
 
+    In each namespace of a team, the API server also rejects pods with ``priorityClassName`` ``system-node-critical`` or
+    ``system-cluster-critical``, which would evict pods of other teams, Karpenter and CoreDNS, and Services with
+    ``externalIPs``, which take traffic of other pods (CVE-2020-8554). Existing Services keep theirs.
+
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html,
     https://kubernetes.io/docs/concepts/security/pod-security-admission/ (2026-11)
 
@@ -256,6 +260,7 @@ class Team(Construct):
             EFA, which needs ``privileged``. ``restricted`` accepts pods with ``run_as_user``.
         isolate: Whether only the namespace itself, Prometheus and KubeRay may connect to its pods. The cluster needs
             ``network_policies``. It filters incoming traffic. Members with ``edit`` may write policies that admit more.
+            A new pod accepts all traffic until its node has received the policies. RDMA of EFA bypasses them.
         reachable_from: Other sources that may connect: namespaces, and address blocks such as those that contain load
             balancers.
         labels: Labels of the namespace, e.g. for tools that allocate cost.
