@@ -42,6 +42,31 @@ subnets whose blocks overlap old subnets, and constructs that move between two s
 
 With another `cluster`, everything is created in the new cluster and deleted from the old one. `make changes` writes this
 page.
+
+## Ids, places and several options
+
+| change | effect |
+|---|---|
+| version, image or launch template of a managed group together with sizes, labels, taints or tags | CloudFormation rejects it: [one kind of change a deployment](../how-to/upgrades.md#one-kind-of-change-a-deployment) |
+| instance types or taints of a pool with workloads | their pods change too: a `GpuDeployment` rolls, and a `GpuJob` starts again from the beginning |
+| `min_nodes` above, or `max_nodes` below, the current number of nodes | nodes start, or the surplus is drained |
+| id or place of a node group's construct, `name` of `add_pool` | a new group starts with `min_nodes` nodes, and the old one is drained. Pods are Pending until the autoscaler adds nodes. Use [two pools](../how-to/upgrades.md#two-pools-blue-and-green) |
+| id or place of a construct that applies objects or a chart | none, except for `LustreFileSystem`, where the deployment [fails](../how-to/storage.md#fsx-for-lustre) |
+| id or place of a `GpuCluster`, `gpu_vpc` or `PrivateEndpoints` | the deployment fails. For another cluster, add a second `GpuCluster` with its own id and `cluster_name` |
+| `replicas=` removed because a `GpuHorizontalAutoscaler` is new | [one pod](https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling) until the autoscaler adds more |
+
+## Identity of applied objects
+
+The logical id of an applied object depends only on cluster, API group, kind, namespace and name. For a chart it depends
+on cluster, namespace and release, for an access entry on cluster and principal.
+
+* An existing object is adopted. If that deployment fails, the object is deleted.
+* **Between stacks, deploy twice.** If you move a construct to another stack, the new stack adopts the object and then
+  the old stack deletes it. Deploy the old stack without the construct first. `review` reports such moves.
+* **Cross-stack exports.** CloudFormation doesn't delete an export in use. Deploy the importing stack first: `cdk deploy
+  Second --exclusively`, then `cdk deploy --all`. With `"@aws-cdk/core:defaultCrossStackReferences": "weak"` in
+  `cdk.json`, which `cdk init` writes since CDK 2.254, there are no exports.
+* If the name of an imported cluster is a token, keep using the same parameter or export.
 """
 
 
