@@ -150,7 +150,7 @@ class GpuCluster(Construct):
         admins: ARNs of IAM users or roles that administer the cluster.
         viewers: ARNs of users or roles that may read everything in it except Secrets.
         operators: ARNs of viewers that may also drain nodes, and delete and scale workloads in every namespace. They
-            can't create workloads.
+            can't create workloads. They restart a Deployment by deleting its pods.
         network_policies: Whether to enforce Kubernetes' network policies, for a `Team` with ``isolate``. It uses ports
             8162 and 8163 of nodes.
         pod_subnets: Ids of separate subnets for pods, by the literal name of their zone, one for each zone of nodes.

@@ -240,13 +240,16 @@ class Team(Construct):
     again.
 
     A principal who is in several teams has one access entry with the rights of each. EKS' own policies cover no custom
-    resources. So the members with each right also form a group, ``gpu-constructs:<namespace>:<right>``, with a role.
+    resources. So the members with each right also form a group, ``gpu-constructs:<namespace>:<right>``, with a role for
+    JobSet, LeaderWorkerSet, Kubeflow jobs, TrainJob, Ray, DynamoGraphDeployment, ScaledObject, VerticalPodAutoscaler
+    and DRA claims. For other kinds, write a Role and a RoleBinding to the group ``groups["edit"]``.
 
     In each namespace of a team, the API server also rejects pods with ``priorityClassName`` ``system-node-critical`` or
     ``system-cluster-critical``, which would evict pods of other teams, Karpenter and CoreDNS, and Services with
     ``externalIPs``, which take traffic of other pods (CVE-2020-8554). Existing Services keep theirs.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html,
+    https://github.com/aws/containers-roadmap/issues/2349,
     https://kubernetes.io/docs/concepts/security/pod-security-admission/ (2026-11)
 
     Args:
@@ -257,7 +260,8 @@ class Team(Construct):
             Default: only administrators have access.
         quota: Max that its pods may request at once. Default: no limit.
         pod_security: Pod Security level that its pods must meet. ``baseline`` accepts what this library writes except
-            EFA, which needs ``privileged``. ``restricted`` accepts pods with ``run_as_user``.
+            EFA, which needs ``privileged``. ``restricted`` accepts pods with ``run_as_user``. With ``privileged`` any
+            pod can use the host's disk, and so other pods' data: give such a team its own pool.
         isolate: Whether only the namespace itself, Prometheus and KubeRay may connect to its pods. The cluster needs
             ``network_policies``. It filters incoming traffic. Members with ``edit`` may write policies that admit more.
             A new pod accepts all traffic until its node has received the policies. RDMA of EFA bypasses them.

@@ -26,6 +26,9 @@ _REQUESTS = "requests."
 class TeamQuota:
     """Max that the pods of a namespace may request at once. Kubernetes rejects pods beyond it, and doesn't queue them.
 
+    The Job of a rejected pod gets ``FailedCreate`` events and retries. The first Job that retries when GPUs are free
+    gets them.
+
     If jobs wait in a queue of Kueue, the nodes of the queue are the effective limit. Set the quota above them,
     including nodes that the team may borrow, because pods of an admitted job never start if the quota rejects them.
     The quota then limits jobs without a queue.
