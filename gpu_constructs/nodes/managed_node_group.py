@@ -93,9 +93,10 @@ class ManagedNodeGroup(GpuNodes):
         ami_release: Release name of EKS for the image, ``1.36.3-20260903`` for AL2023 or ``1.34.0-18d04e52`` for
             Bottlerocket. With ``latest``, EKS installs its newest release whenever the launch template changes. A
             release of AL2023 for an older Kubernetes keeps an existing group on its version when its cluster is
-            upgraded, by three minor versions at most. EKS rejects it for a new group. Default: for AL2023 in a cluster
-            of this app, the release pinned in `gpu_facts.versions`, if it has a driver for every type of the shape.
-            Otherwise as with ``latest``.
+            upgraded, by three minor versions at most. EKS rejects it for a new group. EKS images have NVIDIA driver
+            580. AL2023 from v20260917 and most variants of Bottlerocket from 1.68.0 also have 595, which only g7 needs.
+            Default: for AL2023 in a cluster of this app, the release pinned in `gpu_facts.versions`, if it has a driver
+            for every type of the shape. Otherwise as with ``latest``.
         bootstrap: Attributes of an imported cluster that a node with your own image needs to join. Default: the
             attributes of the cluster.
         node_repair: Rules for reboots and replacements of broken nodes.
