@@ -333,7 +333,8 @@ class HubModel:
     Attributes:
         repo: Name of the repository, such as ``meta-llama/Llama-3.3-70B-Instruct``.
         revision: Its commit, 40 hex digits. Branches and tags move, and the repository may contain code.
-        token: Secret key with the token, for repositories that need one. Default: none.
+        token: Secret key with the token, for repositories that need one. Anyone who can read the server's variables has
+            the token, so prefer a copy in S3 for long-running servers. Default: none.
         size_gib: Total size of its files, in GiB. The pod requests this plus a tenth as scratch.
         claim: Name of an existing claim in the pod's namespace that stores the files, instead of ``size_gib``.
         path: Absolute path of the files.
