@@ -42,8 +42,8 @@ subnets whose blocks overlap old subnets, and constructs that move between two s
 
 With another `cluster`, everything is created in the new cluster and deleted from the old one. `make changes` writes this
 page.
-
-## Ids, places and several options
+"""
+PLACES = """## Ids, places and several options
 
 | change | effect |
 |---|---|
@@ -102,7 +102,7 @@ def rows() -> dict[str, list[Row]]:
 def document() -> str:
     """Return the page."""
     parts = [f"## {name}\n\n" + "\n".join(_table(found)) + "\n" for name, found in sorted(rows().items(), key=_name)]
-    return "\n".join([HEAD, *parts])
+    return "\n".join([HEAD, PLACES, *parts])
 
 
 def _name(entry: tuple[str, list[Row]]) -> str:
