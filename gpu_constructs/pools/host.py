@@ -378,7 +378,8 @@ class Host:
         security_group_ids: Security groups in addition to the cluster's own. The nodes keep the cluster's group for
             traffic with the control plane, other nodes and EFA.
         metadata_hop_limit: Max hops of answers from the metadata service: 1, or 2 to let every pod of the node read it,
-            and so use the role of the node. Pods with Pod Identity don't need the second hop.
+            and so use the role of the node. Pods with Pod Identity don't need the second hop. With 1, pods can't read
+            the region either: pass it by value.
         session_manager: Allow shells on the nodes through Session Manager. It attaches ``AmazonSSMManagedInstanceCore``
             to their role, and so to all nodes that share it. Without a route to the internet it needs interface
             endpoints for ssm, ssmmessages and ec2messages. It is rejected with your own role.

@@ -246,7 +246,8 @@ class Team(Construct):
 
     In each namespace of a team, the API server also rejects pods with ``priorityClassName`` ``system-node-critical`` or
     ``system-cluster-critical``, which would evict pods of other teams, Karpenter and CoreDNS, and Services with
-    ``externalIPs``, which take traffic of other pods (CVE-2020-8554). Existing Services keep theirs.
+    ``externalIPs``, which take traffic of other pods (CVE-2020-8554). Existing Services keep theirs. Members can use
+    every other PriorityClass.
 
     Sources: https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html,
     https://github.com/aws/containers-roadmap/issues/2349,
