@@ -138,14 +138,14 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
     for name, most in resources(allowed.most).items():
         wanted = max(asked.get(name, 0), limits.get(name, 0))
         if wanted > most:
-            yield _refusal(f"{who} requests {show(name, wanted)} {name}, {allowed} allows {show(name, most)}")
+            yield _refusal(f"{who} requests {show(name, wanted)} {name}, but {allowed} allows {show(name, most)}")
         elif name not in limits:
             yield _refusal(f"{who} has no limit of {name}, and {allowed} requires one")
     for name, least in resources(allowed.least).items():
         wanted = min(asked.get(name, 0), limits.get(name, least))
         if wanted < least:
             yield _refusal(
-                f"{who} requests {show(name, wanted)} {name}, {allowed} requires at least {show(name, least)}"
+                f"{who} requests {show(name, wanted)} {name}, but {allowed} requires at least {show(name, least)}"
             )
         elif name not in asked:
             yield _refusal(f"{who} has no request of {name}, and {allowed} requires one")

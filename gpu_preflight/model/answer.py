@@ -7,6 +7,9 @@ from enum import Enum
 
 from gpu_facts.light import dataclass
 
+# Beginnings of texts whose subject is the pod.
+_OF_THE_POD = ("claims ", "doesn't tolerate ", "is evicted ", "may be evicted ", "requests ", "requires ")
+
 
 class Answer(Enum):
     """Yes, no, or unknown before deployment."""
@@ -51,6 +54,7 @@ class Reason:
         condition: The condition under which an unknown reason disappears, such as a component that the input lacks.
             Empty if more is unknown.
         rule: The rule that finds the fault too, if there is one.
+        pending_pods: Min number of the workload's pods that stay Pending; 0 if the reason is about every pod.
     """
 
     answer: Answer
@@ -59,6 +63,12 @@ class Reason:
     weight: int = 2
     rule: str = ""
     condition: str = ""
+    pending_pods: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """The text with its subject, which the texts about a pod leave out."""
+        return f"the pod {self.text}" if self.text.startswith(_OF_THE_POD) else self.text
 
 
 def worst(reasons: Iterable[Reason]) -> Answer:

@@ -84,7 +84,15 @@ def answer_text(workload: WorkloadView) -> str:
     """Return the answer for a workload, with its conditions if it has any."""
     if workload.runs_if:
         return f"runs, if {', and '.join(workload.runs_if)}"
-    return RESULTS[workload.result]
+    return _some_pending(workload) or RESULTS[workload.result]
+
+
+def _some_pending(workload: WorkloadView) -> str:
+    """Return how many of the pods stay Pending; empty if no pod runs."""
+    against = [each.pending_pods for each in workload.reasons if each.answer is Answer.NO]
+    if not against or not all(against) or workload.result != "pending":
+        return ""
+    return f"at least {max(against)} of {count(workload.replicas or 0, 'pod')} Pending"
 
 
 def _undecided(view: CheckView | ExplainView) -> str:
@@ -332,13 +340,13 @@ def _how(workload: WorkloadView, remedy: RemedyView) -> str:
     if remedy.patch is None:
         return _settings(remedy.changes)
     if _must_be_recreated(workload, remedy.patch):
-        return f"{_settings(remedy.changes)}; change it in the file, then kubectl delete and kubectl apply"
+        return f"{_settings(remedy.changes)}; change it in the file, then run: kubectl delete and kubectl apply"
     kind, place = workload.name.split(" ")[:2]
     name = place.rpartition("/")[2]
     body = json.dumps(remedy.patch, separators=(",", ":"))
     command = f"kubectl patch {kind.lower()} {name} -n {workload.namespace} -p '{body}'"
     elsewhere = [each for each in remedy.changes if each.path != workload.origin.path]
-    return "; ".join(filter(None, (_settings(elsewhere), command)))
+    return f"{_settings(elsewhere)}; then run: {command}" if elsewhere else command
 
 
 def _settings(changes: Iterable[ChangeView]) -> str:

@@ -104,7 +104,7 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
             continue
         other = seen.setdefault(principal, entry)
         if other is not entry:
-            text = f"access entry {entry.path}: {principal} already has access entry {other.path}"
+            text = f"access entry {entry.path}: its principal {principal} already has access entry {other.path}"
             unknown = entry.conditional or other.conditional or may_be_apart(entry, other)
             yield Problem(entry, text, unknown=unknown)
 

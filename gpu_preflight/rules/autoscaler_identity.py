@@ -188,7 +188,7 @@ def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
     templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
     wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
     for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
-        yield Problem(each, f"cluster autoscaler: its role doesn't allow {', '.join(actions)}")
+        yield Problem(each, f"cluster autoscaler: {_denial(each, actions, cluster)}")
 
 
 @rule("GPU194", "error", source=_POLICY)
@@ -197,22 +197,28 @@ def karpenter_that_may_not_launch_instances(case: Case) -> Iterator[Problem]:
 
     Without these actions, the controller doesn't start, or AWS denies its launches.
 
-    Fix: Attach the policies of Karpenter's own CloudFormation template for this version.
+    Fix: Attach the policies of Karpenter's own CloudFormation template for this version to the role.
     """
     cluster = case.cluster
     for each, actions in _lacking(cluster, "karpenter", _SCALES["karpenter"]):
-        yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}")
+        yield Problem(each, f"Karpenter: {_denial(each, actions, cluster)}")
     for each in cluster.autoscalers:
         unread = minor(each.version or "") not in _READ
         reads = () if option(cluster, "clusterEndpoint") else (_CLUSTER,)
         actions = _denied(each, (*_BEFORE_A_LAUNCH, *reads), cluster)
         if actions:
-            yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}", unknown=unread)
+            yield Problem(each, f"Karpenter: {_denial(each, actions, cluster)}", unknown=unread)
         for pool in cluster.pools:
             called = dict(_calls_for_class(pool.node_class)) if pool.kind == "karpenter" and pool.node_class else {}
             if denied := _denied(each, (one for one in called if one not in reads), cluster):
-                text = f"Karpenter's role doesn't allow {', '.join(denied)}, which the pool's EC2NodeClass needs"
+                name = pool.node_class.name if pool.node_class else ""
+                text = f"Karpenter can't launch nodes of EC2NodeClass {name}, because {_denial(each, denied, cluster)}"
                 yield Problem.from_subject(pool, text, unknown=unread or not any(called[one] for one in denied))
+
+
+def _denial(autoscaler: Autoscaler, actions: Iterable[str], cluster: Cluster) -> str:
+    role = _role(autoscaler, cluster)
+    return f"its IAM role{f' {role.path}' if role is not None else ''} doesn't allow {', '.join(actions)}"
 
 
 def _denied(karpenter: Autoscaler, actions: Iterable[str], cluster: Cluster) -> list[str]:
@@ -245,7 +251,7 @@ def karpenter_that_may_not_end_instances(case: Case) -> Iterator[Problem]:
     for each in case.cluster.autoscalers:
         if actions := _denied(each, _ENDS, case.cluster):
             unread = minor(each.version or "") not in _READ
-            yield Problem(each, f"Karpenter: its role doesn't allow {', '.join(actions)}", unknown=unread)
+            yield Problem(each, f"Karpenter: {_denial(each, actions, case.cluster)}", unknown=unread)
 
 
 @rule("GPU169", "warning", source=_README)
@@ -265,7 +271,7 @@ def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Prob
     ]
     for each, _ in _lacking(case.cluster, "cluster-autoscaler", ("eks:DescribeNodegroup",)) if wanted else ():
         text = (
-            "its role doesn't allow eks:DescribeNodegroup, which returns labels and taints of node group "
+            f"{_denial(each, ['eks:DescribeNodegroup'], case.cluster)}, which returns labels and taints of node group "
             f"{', '.join(wanted)}"
         )
         yield Problem(each, f"cluster autoscaler: {text}")
@@ -287,7 +293,7 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
     never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
     wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
     for each, actions in _lacking(cluster, "karpenter", wanted):
-        yield Problem(each, f"Karpenter {version}: its role doesn't allow {', '.join(actions)}")
+        yield Problem(each, f"Karpenter {version}: {_denial(each, actions, cluster)}")
 
 
 @rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")

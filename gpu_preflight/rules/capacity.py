@@ -103,7 +103,7 @@ def _most_vcpus(pool: Pool, rows: list[InstanceType]) -> int | None:
 def _demand(quota: Quota, pools: dict[str, int | None]) -> str:
     bounded = {name: vcpus for name, vcpus in pools.items() if vcpus is not None}
     unbounded = [name for name in pools if name not in bounded]
-    parts = ", ".join(f"{name}: {vcpus}" for name, vcpus in bounded.items())
+    parts = ", ".join(f"pool {name}: {vcpus}" for name, vcpus in bounded.items())
     used = [f"the pools can use up to {sum(bounded.values())} vCPUs of this quota ({parts})"] if bounded else []
     used += [f"pool {', '.join(unbounded)} has no known limit"] if unbounded else []
     return f"EC2 quota {quota.code} ({quota.name}): {', and '.join(used)}"

@@ -119,7 +119,8 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
         for pool in case.gpu_pools:
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
             if lacking and is_named(pool, explicit) is not True:
-                text = f"cluster autoscaler looks for tag {', '.join(lacking)}, which the group doesn't have"
+                tags_lacking = f"tag{'s' if len(lacking) > 1 else ''} {' and '.join(lacking)}"
+                text = f"cluster autoscaler looks for groups with {tags_lacking}, which the group doesn't have"
                 yield Problem.from_subject(
                     pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit)
                 )

@@ -236,7 +236,7 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
             continue
         workloads = {id(one): one for each in objects for one in _workloads(each, cluster)}
         unknown = later or answer is Answer.UNKNOWN or cluster.resource is None or cluster.resource.conditional
-        text = f"no object in the input creates its namespace {namespace} in the new cluster"
+        text = f"its namespace {namespace} doesn't exist in the new cluster, and no object in the input creates it"
         if later:
             text += ", and it must exist before this stack is deployed"
         for workload in workloads.values():

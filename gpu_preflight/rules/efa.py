@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_facts.charts import DRANET
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
+from gpu_facts.quantities import count
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import EFA, GPU, HUGE_PAGES
 from gpu_preflight.case import Case
@@ -105,7 +106,8 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
         if all(each is Answer.NO for each in answers) and (plugins or cluster.shows_software):
             why = "; ".join(text for each in plugins if (text := _miss(each, pool, case)))
             reason = f": {why}" if why else ""
-            message = f"no component advertises {EFA}, of which its nodes have {pool.launch.efa_interfaces}{reason}"
+            have = count(pool.launch.efa_interfaces, "EFA interface")
+            message = f"its nodes have {have} each, but no component advertises {EFA}{reason}"
             yield Problem.from_subject(pool, message, unknown=not plugins and not cluster.sees_programs)
 
 
@@ -228,12 +230,12 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
             names = ", ".join(dict.fromkeys(row.name for row in whole[:4]))
             most = max(row.max_efa or 0 for row in whole)
             enabled = all(pool.launch.efa_interfaces or pool.kind == "auto-mode" for pool, _ in taking)
-            pools = "" if enabled else ", and the pool enables none"
+            pools = "" if enabled else ", and the pool enables no EFA interface"
             text = (
-                f"its pods communicate between nodes of {names}, which have up to {most} EFA interfaces, but don't "
-                f"request {EFA}"
+                f"its pods communicate between nodes of {names} without EFA, of which a node has up to {most} "
+                f"interfaces: they don't request {EFA}{pools}"
             )
-            yield Problem.from_subject(workload, f"{text}{pools}", unknown=any(not row.nvswitch for row in whole))
+            yield Problem.from_subject(workload, text, unknown=any(not row.nvswitch for row in whole))
 
 
 def _is_of_several_nodes(workload: Workload, case: Case) -> bool:

@@ -395,7 +395,8 @@ def access_mode_that_the_driver_does_not_have(case: Case) -> Iterator[Problem]:
         if wrong:
             yield Problem.from_subject(
                 workload,
-                f"{claim.title} has access mode {' and '.join(wrong)}, which an EBS file system doesn't support",
+                f"{claim.title} has access mode {' and '.join(wrong)}, which an EBS volume with a file system doesn't "
+                "support",
             )
 
 

@@ -216,8 +216,8 @@ def _fix_of_miss(case: Case, pool: Pool) -> str:
         if found.taints:
             return f"Add tolerations for {', '.join(map(str, found.taints))} to {daemon.name}."
         if found.unselected:
-            label = _wanted_label(daemon, found)
-            return f"Label the nodes of the pool {label}, or change the node selection of {daemon.name}."
+            labels = _wanted_labels(daemon, found)
+            return f"Add {labels} to the pool's nodes, or remove the requirement from DaemonSet {daemon.name}."
     return ""
 
 
@@ -248,15 +248,16 @@ def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
     found = miss(daemon, pool.taints, case.nodes(pool))
     if not found.unselected:
         return found.intolerance
-    return f"DaemonSet {daemon.name} selects label {_wanted_label(daemon, found)}, which the nodes don't have"
+    return f"DaemonSet {daemon.name} requires {_wanted_labels(daemon, found)}, which its nodes don't have"
 
 
-def _wanted_label(daemon: DaemonSet, found: Miss) -> str:
-    """Return the label that a plugin selects and nodes lack; of several terms, return one that users can set."""
+def _wanted_labels(daemon: DaemonSet, found: Miss) -> str:
+    """Return the labels that a plugin selects and nodes lack; of several terms, return one that users can set."""
     selection = daemon.pod.selection
     named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
     selected = {str(each) for each in selection.selector}.intersection(found.unmet)
-    return f"{GPU_PRESENT}=true" if named and not selected else ", ".join(found.unmet)
+    labels = [f"{GPU_PRESENT}=true"] if named and not selected else found.unmet
+    return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
 
 
 @rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)

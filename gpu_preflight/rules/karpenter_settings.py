@@ -97,14 +97,14 @@ def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
     Fix: Give them different weights (the higher weight wins), or requirements that no node meets both.
     """
     for each in case.overlays_in_conflict:
-        text = f"NodeOverlay {each.overlay.name}: NodeOverlay {each.other.name} has the same weight"
-        text += f" and also sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"
+        text = f"NodeOverlay {each.overlay.name}: sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"
+        text += f", but NodeOverlay {each.other.name} with the same weight sets it too"
         yield Problem(each.overlay, text)
 
 
 def _instance_type_suffix(labels: Labels) -> str:
     named = labels.get(INSTANCE_TYPE)
-    return f", for example of {named.only}" if isinstance(named, LabelValues) and named.only else ""
+    return f" of types such as {named.only}" if isinstance(named, LabelValues) and named.only else ""
 
 
 def _wants_reserved(pool: Pool) -> bool:

@@ -353,8 +353,7 @@ def cluster_autoscaler_keeps_nodes_with_local_storage(case: Case) -> Iterator[Pr
     for each in case.cluster.autoscalers:
         flag = each.flags.get("skip-nodes-with-local-storage", "true")
         if each.kind == "cluster-autoscaler" and names and str(flag).lower() == "true":
-            message = (
-                f"cluster autoscaler never removes an idle node of pool {', '.join(names)} with an emptyDir, such as "
-                "/dev/shm"
-            )
+            default = "" if "skip-nodes-with-local-storage" in each.flags else " (the default)"
+            kept = f"it never removes a node of pool {', '.join(names)} on which a pod with an emptyDir volume runs"
+            message = f"cluster autoscaler: --skip-nodes-with-local-storage is true{default}, so {kept}"
             yield Problem(each, message)

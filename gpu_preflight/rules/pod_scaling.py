@@ -203,7 +203,10 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
             continue
         query = each.query.strip()
         if re.match(r"avg\s*(?:\(|by|without)", query):
-            yield Problem.from_subject(scaler, "its query is an average, but KEDA divides a total by the threshold")
+            yield Problem.from_subject(
+                scaler,
+                "its query returns an average, but KEDA divides the result by the threshold, so it must be a sum",
+            )
         elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
             text = "its query returns a value for each GPU or pod, but KEDA accepts only one"
             yield Problem.from_subject(scaler, text)

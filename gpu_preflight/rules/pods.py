@@ -23,6 +23,7 @@ from gpu_preflight.scheduling.verdict import Verdict
 _PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
 _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 _ENDING = ("Never", "OnFailure")
+_POD_OF_A_JOB = {"Job": "spec.template.spec", "CronJob": "spec.jobTemplate.spec.template.spec"}
 # The minimum memory limit of a container. runc rejects a lower one.
 # Source: opencontainers/runc v1.3 libcontainer/cgroups (2026-11)
 _LEAST_MEMORY = 4 * MIB
@@ -194,8 +195,9 @@ def job_whose_pods_restart_always(case: Case) -> Iterator[Problem]:
         known = not isinstance(policy, Unknown) and not is_expression(str(policy))
         ends = workload.owner.kind in ("Job", "CronJob") and workload.owner.group == "batch"
         if ends and known and policy not in _ENDING:
-            got = policy or "Always, the default"
-            yield Problem.from_subject(workload, f"restartPolicy must be Never or OnFailure, got {got}")
+            got = "no value, which means Always" if policy is None else repr(str(policy))
+            text = f"{_POD_OF_A_JOB[workload.owner.kind]}.restartPolicy must be Never or OnFailure, got {got}"
+            yield Problem.from_subject(workload, text)
 
 
 @rule("GPU382", "error", source="https://kubernetes.io/docs/concepts/containers/images/#image-names")
@@ -382,7 +384,7 @@ def _why(verdict: Verdict) -> str:
         return f"stays Pending: {(texts or ['the cluster has no own pool'])[0]}"
     nearest = verdict.pools[0]
     reasons = "; ".join(nearest.refusing[:_SHOWN])
-    return f"stays Pending; nearest is pool {nearest.pool.name}: {reasons}"
+    return f"stays Pending, because no pool accepts it. Closest is pool {nearest.pool.name}: {reasons}"
 
 
 @rule("GPU121", "error", source="https://karpenter.sh/docs/concepts/nodepools/#speclimits", stops=False)

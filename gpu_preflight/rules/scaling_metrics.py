@@ -97,9 +97,10 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
         found = wrong.search(query)
         if found and not right.search(query):
             name = _NAME.search(found.group())
-            state = "true keeps the names pod and namespace" if kept else "false renames it to exported_"
             label = name.group() if name else "pod"
-            text = f"{place}: its query uses label {label}, but honorLabels {state}{'' if kept else label}"
+            right_label = label.removeprefix("exported_") if kept else f"exported_{label}"
+            scrape = f"the scrape of DCGM exporter has honorLabels: {str(kept).lower()}"
+            text = f"{place}: its query uses label {label}, but {scrape}, so the label of your pods is {right_label}"
             yield Problem(source, text)
 
 

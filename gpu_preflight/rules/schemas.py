@@ -348,7 +348,10 @@ def _others() -> tuple[str, ...]:
 
 
 def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> Iterator[Problem]:
-    text = f"{resource.type} {resource.path}: {fault.text}"
+    of_resource = f"{resource.type} {resource.path}"
+    text = f"{of_resource}: {fault.text}"
+    if fault.path:
+        text = f"{fault.path} of {of_resource}{fault.text.removeprefix(fault.path)}"
     # Inputs are often excerpts, and CloudFormation reports missing properties before it creates resources.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:

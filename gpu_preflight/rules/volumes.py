@@ -164,7 +164,7 @@ def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
             resource = case.cluster.resources.get(key.resource or "")
             policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
             if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
-                message = f"the policy of its volume key {resource.path} doesn't allow Auto Scaling to use the key"
+                message = f"KMS key {resource.path} encrypts its volumes, but doesn't allow Auto Scaling to use the key"
                 yield Problem.from_subject(pool, message)
 
 
@@ -373,10 +373,8 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         for each, most in small:
             pods = 1 if wanted > most else _pods_per_node(workload, each)
             who = "its emptyDirs" if pods == 1 else f"emptyDirs of {pods} of its pods on one node"
-            text = f"{who} may use {show(DISK, wanted * pods)}, but pods have {show(DISK, most)} of the disk in pool"
-            yield Problem.from_subject(
-                workload, f"{text} {each.pool.name}", unknown=pods > 1 or len(small) < len(pools)
-            )
+            text = f"{who} may use {show(DISK, wanted * pods)}, but {_disk_of_pods(each.pool.name, most)}"
+            yield Problem.from_subject(workload, text, unknown=pods > 1 or len(small) < len(pools))
 
 
 @rule("GPU419", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CACHING.md")
@@ -397,9 +395,12 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but pods have"
-            text += f" {show(DISK, most)} of the disk in pool {pool.name}"
+            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but {_disk_of_pods(pool.name, most)}"
             yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
+
+
+def _disk_of_pods(pool: str, most: int) -> str:
+    return f"a node of pool {pool} has {show(DISK, most)} of disk for pods"
 
 
 def _bound(volume: PersistentVolume) -> int | None:

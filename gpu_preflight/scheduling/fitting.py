@@ -190,15 +190,16 @@ def _labels(wanted: Demand, labels: Labels) -> list[Reason]:
 def _label_text(asked: Requirement, have: object, answer: Answer) -> str:
     wanted = str(asked)
     if asked.is_nowhere:
-        return f"requires {wanted}, and AWS has no such zone"
+        return f"requires label {wanted}, and AWS has no such zone"
     if answer is Answer.UNKNOWN and isinstance(have, LabelValues) and asked.key == ZONE:
-        return f"requires {wanted}, and it is unknown whether this zone exists"
+        return f"requires label {wanted}, and it is unknown whether this zone exists"
     if answer is Answer.UNKNOWN:
-        return f"requires {wanted}, whose value on the node is unknown until it runs"
+        return f"requires label {wanted}, whose value on the node is unknown until it runs"
     if have is None and wanted.startswith(_DISCOVERED):
-        return f"requires {wanted}, a label of NVIDIA's feature discovery, which does not run there"
-    got = "has no such label" if have is None else f"has {_value_known_later(have) or _values(have)}"
-    return f"requires {wanted}, the node {got}"
+        return f"requires label {wanted}, which only NVIDIA's feature discovery sets, and it doesn't run there"
+    if have is None:
+        return f"requires label {wanted}, which the node doesn't have"
+    return f"requires label {wanted}, but its value on the node is {_value_known_later(have) or _values(have)}"
 
 
 def _value_known_later(have: object) -> str:
@@ -250,8 +251,8 @@ def _resources(wanted: Demand, node: NodeToBe) -> list[Reason]:
 
 def _too_few_devices(name: str, asked: int, devices: int, node: NodeToBe) -> Reason:
     if name == EFA and devices == 0:
-        return Reason(Answer.NO, "resource", f"requests {asked} {name}, {node.instance_type} has no EFA", 3)
-    text = f"requests {asked} {name}, {node.instance_type} has {devices}; choose a type with {asked}"
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, but {node.instance_type} has no EFA", 3)
+    text = f"requests {asked} {name}, but {node.instance_type} has {devices}; choose a type with {asked}"
     return Reason(Answer.NO, "resource", text, 2)
 
 
@@ -283,25 +284,25 @@ def _short(name: str, asked: int, node: NodeToBe) -> Reason:
     have = node.most.get(name, 0)
     if node.allocatable is not None:
         if not node.allocatable.get(name):
-            text = f"requests {show(name, asked)} {name}, and the running node advertises none"
+            text = f"requests {show(name, asked)} {name}, but the running node advertises none"
             return Reason(Answer.NO, "resource", text, 2)
         of = show(name, node.allocatable[name])
-        text = f"requests {show(name, asked)} {name}, and {show(name, max(have, 0))} of {of} on a running node is free"
+        text = f"requests {show(name, asked)} {name}, but a running node has {show(name, max(have, 0))} of {of} free"
         return Reason(Answer.NO, "resource", text, 2)
     if name in node.taken and have >= 0 and node.row is not None:
         takers, left = ", ".join(node.taken[name]), show(name, have)
-        text = f"requests {show(name, asked)} {name}, of which DaemonSet {takers} leaves {left} on each node"
+        text = f"requests {show(name, asked)} {name}, but DaemonSet {takers} leaves only {left} on each node"
         return Reason(Answer.NO, "resource", f"{text}; remove the request from the DaemonSet", 1)
     if have == 0 and name.startswith(NVIDIA):
         return _other_device(name, asked, node)
     kind = node.instance_type or "node"
     if have == 0:
         if name == EFA and node.row is not None and node.row.max_efa == 0:
-            return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, {kind} has no EFA", 3)
+            return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, but {kind} has no EFA", 3)
         hint = "; install its device plugin" if name == EFA else ""
-        return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, the node has none{hint}", 3)
+        return Reason(Answer.NO, "resource", f"requests {show(name, asked)} {name}, but the node has none{hint}", 3)
     wanted, most = distinct(name, asked, max(have, 0))
-    return Reason(Answer.NO, "resource", f"requests {wanted} {name}, {kind} has {most} for pods", 2)
+    return Reason(Answer.NO, "resource", f"requests {wanted} {name}, but {kind} has {most} for pods", 2)
 
 
 def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
@@ -312,14 +313,19 @@ def _other_device(name: str, asked: int, node: NodeToBe) -> Reason:
     if others:
         offered = ", ".join(others)
         if name.startswith(GPU):
-            return Reason(Answer.NO, "resource", f"{name} is offered as {offered}; request that", 1)
-        return Reason(Answer.NO, "resource", f"requests {asked} {name}, the node offers {offered}", 3)
+            return Reason(
+                Answer.NO,
+                "resource",
+                f"requests {asked} {name}, but the node offers its GPUs as {offered}; request that",
+                1,
+            )
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, but the node offers {offered}", 3)
     if node.row is None:
         why = why_not_sold(node.instance_type or "")
         # A type that the user meant to have GPUs is nearer to a fit than a type that never has GPUs.
         weight = _NEVER_A_GPU if why is None else _NO_SUCH_TYPE
         text = why or f"{node.instance_type or 'the node'} has no GPU"
-        return Reason(Answer.NO, "resource", f"requests {asked} {name}, {text}", weight)
+        return Reason(Answer.NO, "resource", f"requests {asked} {name}, but {text}", weight)
     text = f"no component advertises {name} on its nodes; install a device plugin"
     return Reason(Answer.NO, "resource", text, 2, rule="GPU010" if name == GPU else "")
 
@@ -344,7 +350,7 @@ def _expected_labels(wanted: Demand, node: NodeToBe, pool: Pool, who: str) -> li
         Reason(
             answer,
             "autoscaler",
-            f"{who} does not expect {each} on a new node; {_label_fix(pool)}",
+            f"{who} doesn't expect label {each} on a new node; {_label_fix(pool)}",
             1,
         )
         for each, answer in wanted.pod.selection.unmet(node.believed_labels)
@@ -356,7 +362,7 @@ def _label_fix(pool: Pool) -> str:
     if pool.kind == "managed":
         return "set it in the node group's labels"
     if pool.kind == "self-managed":
-        return f"tag the group {LABEL_TAG}..."
+        return f"add a tag {LABEL_TAG}... for it to the Auto Scaling group"
     return "set it in the NodePool's template labels"
 
 
@@ -380,16 +386,16 @@ def _expected_resources(wanted: Demand, node: NodeToBe, pool: Pool, who: str) ->
 
 
 def _larger_type(asked: int, row: InstanceType) -> str:
-    return f"requests {asked} {GPU}, {row.name} has {row.gpus}; choose a type with {asked}, or share its GPUs"
+    return f"requests {asked} {GPU}, but {row.name} has {row.gpus}; choose a type with {asked}, or share its GPUs"
 
 
 def _undeclared(name: str, asked: int, have: int, pool: Pool, who: str) -> Reason:
-    fix = f"tag the group {RESOURCE_TAG}{name}"
+    fix = f"add tag {RESOURCE_TAG}{name} with the amount of a node to the Auto Scaling group"
     if pool.kind == "karpenter":
         fix = f"add a NodeOverlay with capacity {name}"
     elif pool.kind == "auto-mode":
         fix = "Auto Mode has no such pool"
-    text = f"{who} expects {show(name, have)} {name} on a new node, the pod requests "
+    text = f"{who} expects {show(name, have)} {name} on a new node, but the pod requests "
     return Reason(Answer.NO, "autoscaler", f"{text}{show(name, asked)}; {fix}", 1)
 
 

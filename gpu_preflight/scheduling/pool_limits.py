@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpu_facts.light import dataclass
-from gpu_facts.quantities import MIB, show
+from gpu_facts.quantities import MIB, count, show
 from gpu_facts.resources import GPU
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -122,8 +122,7 @@ def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Gr
         bounds.append((growth.sure, f"{run}, but {growth.why}"))
     if pool.max_nodes is not None:
         running = f", of which {pool.in_use['nodes']} run" if pool.in_use.get("nodes") else ""
-        maximum = f"{pool.max_nodes} node{'' if pool.max_nodes == 1 else 's'}"
-        text = f"the pool has at most {maximum}{running}, but the pods need {nodes}"
+        text = f"its maximum is {count(pool.max_nodes, 'node')}{running}, but the pods need {nodes}"
         bounds.append((_left("nodes", pool.max_nodes, pool), text))
     for name, limit in pool.limits.items():
         smallest = min((_capacity(name, node) for node in taking), default=0)
@@ -140,12 +139,13 @@ def _left(name: str, limit: int, pool: Pool) -> int:
 
 
 def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str:
+    of_pool = f"its limit of {show(name, limit)} {name}"
     if used := pool.in_use.get(name, 0):
-        whole = f"running nodes use {show(name, used)} of the NodePool's limit of {show(name, limit)} {name}"
-        return f"{whole}. That leaves room for {most} nodes, but the pods need {nodes} more"
+        whole = f"running nodes use {show(name, used)} of {of_pool}"
+        return f"{whole}, which leaves room for {count(most, 'node')}, but the pods need {nodes} more"
     if not most:
-        return f"the NodePool's limit of {show(name, limit)} {name} allows no node"
-    return f"the NodePool's limit of {show(name, limit)} {name} allows {most} nodes, but the pods need {nodes}"
+        return f"{of_pool} allows no node"
+    return f"{of_pool} allows {count(most, 'node')}, but the pods need {nodes}"
 
 
 def _capacity(name: str, node: NodeToBe) -> int:
@@ -174,7 +174,8 @@ def too_few_values(pool: Pool, taking: Iterable[NodeToBe], cluster: Cluster) -> 
         policy = option(cluster, _POLICY)
         if policy == "BestEffort":
             return
-        text = f"minValues of {key} is {least}, but the pod fits only {len(values)}: {', '.join(sorted(values))}"
+        fitting = f"only {count(len(values), 'value')} of it fit{'s' if len(values) == 1 else ''} the pod"
+        text = f"minValues of {key} is {least}, but {fitting}: {', '.join(sorted(values))}"
         if isinstance(policy, Unknown):
             yield Reason(Answer.UNKNOWN, "label", f"{text}; it is unknown whether settings.{_POLICY} is BestEffort")
         else:

@@ -225,7 +225,15 @@ def _apart(wanted: Demand, replicas: int, taking: Sequence[PoolVerdict], pools: 
     if wanted.workload.may_take_turns and most:
         text = f"at most {most} of {replicas} pods run at once{uneven}, and it is unknown whether they need one another"
         return [_reason(Answer.UNKNOWN, text, taking, wanted)]
-    return [_reason(Answer.NO, f"at most {most} of {replicas} pods run{uneven}", taking, wanted)]
+    pending = _pending(replicas, most, uneven)
+    return [replace(pending, kind="limit", text=_reason(Answer.NO, pending.text, taking, wanted).text)]
+
+
+def _pending(replicas: int, running: float, why: str) -> Reason:
+    """Return that the other pods stay Pending if only a number of them run."""
+    left = int(replicas - running)
+    text = f"at least {left} of {replicas} pods {'stays' if left == 1 else 'stay'} Pending{why}"
+    return Reason(Answer.NO, "topology", text, rule=_RULE, pending_pods=left)
 
 
 def _join_conditions(pools: Iterable[PoolVerdict]) -> str:
@@ -238,8 +246,8 @@ def _shared_claim_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolV
     fitting = [node for each in taking for node in each.nodes_taking]
     most = max((pods_per_node(wanted, node, at_most=True) for node in fitting), default=1)
     if most < replicas:
-        text = f"at most {most} of {replicas} pods run: they share a claim, whose devices are on one node"
-        return [Reason(Answer.NO, "claim", f"{text}; use a ResourceClaimTemplate", rule=_RULE)]
+        why = ", because all share a claim, whose devices are on one node; use a ResourceClaimTemplate"
+        return [replace(_pending(replicas, most, why), kind="claim")]
     # It isn't known to which of these nodes the first pod goes, and with it the claim.
     certain = [] if any(each.answer is not Answer.YES for each in taking) else fitting
     sure = min((pods_per_node(wanted, node) for node in certain), default=0)
@@ -260,8 +268,7 @@ def _affinity_shortage(wanted: Demand, replicas: int, taking: Sequence[PoolVerdi
     if sure >= replicas and not wanted.topology.may_follow and not _is_torn(wanted, replicas, taking):
         return []
     if most < replicas and not wanted.topology.may_follow:
-        text = f"at most {int(most)} of {replicas} pods run: their affinity requires a place {where} of the first"
-        return [Reason(Answer.NO, "topology", text, rule=_RULE)]
+        return [_pending(replicas, most, f", because their affinity requires a place {where} of the first")]
     text = f"it is unknown whether all of its {replicas} pods find room {where} of the pods that their affinity selects"
     return [Reason(Answer.UNKNOWN, "topology", text, rule=_RULE)]
 
@@ -407,10 +414,11 @@ def _zones_of_node(node: NodeToBe) -> frozenset[str] | None:
 def _reason(answer: Answer, text: str, taking: Sequence[PoolVerdict], wanted: Demand) -> Reason:
     apart = _alone_on_a_node(wanted)
     text += node_spread_note(wanted, taking)
-    bounds = [f"{each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
+    bounds = [f"pool {each.pool.name}: {each.binding}{apart}" for each in taking if each.binding]
     more = f" and {len(bounds) - _SHOWN} more pools" if len(bounds) > _SHOWN else ""
-    shown = ", ".join(bounds[:_SHOWN]) + more
-    raised = "; raise the limit" if any(each.binding and each.growth.answer is Answer.YES for each in taking) else ""
+    shown = "; ".join(bounds[:_SHOWN]) + more
+    grows = any(each.binding and each.growth.answer is Answer.YES for each in taking)
+    raised = f"; raise {'it' if len(bounds) == 1 else 'one of them'}" if grows else ""
     return Reason(answer, "limit", f"{text} ({shown}){raised}" if shown else text, rule=_RULE)
 
 

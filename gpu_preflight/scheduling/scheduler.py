@@ -258,7 +258,7 @@ def _toleration_assumptions(pod: Pod, pools: Sequence[PoolVerdict]) -> tuple[str
     if not kept_off or not all(kept_off):
         return ()
     names = ", ".join(dict.fromkeys(str(taint) for taint, _ in kept_off[0]))
-    return (f"has no toleration of {names}: EKS adds it, and it is unknown whether this is an EKS cluster",)
+    return (f"has no toleration of {names}, which only EKS adds, and the input doesn't show whether this is EKS",)
 
 
 def _overall(pools: Sequence[PoolVerdict], held: Sequence[Reason], cluster: Cluster) -> Answer:

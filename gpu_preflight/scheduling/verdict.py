@@ -80,7 +80,7 @@ class PoolVerdict:
     @property
     def refusing(self) -> tuple[str, ...]:
         """Why the pool certainly doesn't accept the pods."""
-        return tuple(dict.fromkeys(each.text for each in self.reasons if each.answer is Answer.NO))
+        return tuple(dict.fromkeys(each.sentence for each in self.reasons if each.answer is Answer.NO))
 
     @property
     def distance(self) -> tuple[int, int]:

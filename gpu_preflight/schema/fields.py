@@ -138,7 +138,7 @@ class Fields:
             yield from self._known[key]
         for field in schema.get("required", ()):
             if field not in content:
-                yield Fault("missing", field, "is missing")
+                yield Fault("missing", field, "is missing, but required")
 
 
 def _is_given(kind: str, fault: Fault) -> bool:

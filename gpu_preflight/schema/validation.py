@@ -38,8 +38,16 @@ _TYPES = {
     "null": "null",
     "number": "a number",
     "object": "a mapping",
-    "string": "a text",
+    "string": "a string",
 }
+# Frequent patterns in words. The pattern of quantities begins like this in every version.
+_PATTERNS = {
+    "^(([0-9]+(s|m|h))+|Never)$": "be a duration of hours, minutes or seconds, such as 720h, or Never",
+    "^([0-9]+(s|m|h))+$": "be a duration of hours, minutes or seconds, such as 48h",
+    "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$": "be a duration of hours and minutes, such as 8h30m",
+    "^((100|[0-9]{1,2})%|[0-9]+)$": "be a number or a percentage, such as 2 or 10%",
+}
+_QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 _MAX_TEXT, _MAX_TEXT_FOR_SLOW_PATTERNS = 1_000, 30
 _FORMS = frozenset(("allOf", "anyOf", "if", "not", "oneOf"))
 _OF_FIELDS = frozenset(
@@ -82,8 +90,19 @@ class Fault:
         """The fault in one line."""
         hint = f"; did you mean {self.nearest!r}?" if self.nearest is not None else ""
         if self.kind == "value":
+            hint = hint or self._quotes_hint
             return f"{self.path or 'it'} must {self.rule}, got {_format_value(self.got)}{hint}"
         return f"{self.path} {self.rule}{hint}"
+
+    @property
+    def _quotes_hint(self) -> str:
+        """The fix if only the quotes of the value are wrong; empty otherwise."""
+        if self.rule == f"be {_TYPES['string']}" and isinstance(self.got, (int, float)):
+            return "; write it in quotes"
+        kinds = [each for each in ("integer", "number", "boolean") if self.rule == f"be {_TYPES[each]}"]
+        if isinstance(self.got, str) and any(CLOUDFORMATION.types[each](self.got) for each in kinds):
+            return "; write it without quotes"
+        return ""
 
 
 def _format_value(value: Any) -> str:
@@ -103,7 +122,7 @@ def meant(text: Any, words: Iterable[Any]) -> str | None:
         return None
     known = [each for each in words if isinstance(each, str) and each]
     plain = _plain(text)
-    return next((each for each in known if _plain(each) == plain), None) or near(text, known)
+    return next((each for each in known if _plain(each) == plain), None) or near(text, known, closeness=_CLOSE)
 
 
 def is_slip(text: Any, word: str | None) -> bool:
@@ -402,7 +421,8 @@ def _check_text(value: str, schema: Schema) -> Iterator[str]:
     yield from _check_length(value, schema, "Length", "characters")
     pattern = schema.get("pattern")
     if pattern is not None and len(value) <= _longest(pattern) and not _search(pattern, value):
-        yield f"match {pattern}"
+        quantity = "be a quantity, such as 500m or 16Gi" if pattern.startswith(_QUANTITY) else ""
+        yield _PATTERNS.get(pattern) or quantity or f"match {pattern}"
 
 
 def _longest(pattern: str) -> int:
@@ -418,7 +438,9 @@ def _check_length(value: Any, schema: Schema, word: str, what: str) -> Iterator[
 
 
 def _check_fields(given: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
-    yield from (Fault("missing", key, "is missing") for key in schema.get("required", ()) if key not in given)
+    yield from (
+        Fault("missing", key, "is missing, but required") for key in schema.get("required", ()) if key not in given
+    )
     for keys in _lists(schema.get("requiredXor")):
         if sum(key in given for key in keys) != 1:
             yield Fault("missing", "", f"needs exactly one of {', '.join(keys)}")
