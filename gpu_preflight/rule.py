@@ -59,8 +59,10 @@ class Problem:
         unknown: Whether it only may be a problem, because a value is known only at deployment.
         condition: The condition under which it isn't a problem, if the input merely lacks a component.
         name: The name at the start of the message; ``text`` doesn't contain it.
-        field: Path of the only faulty field, in the object or among the resource's properties at the origin of the
-            subject, for example ``spec.template.spec.taints[0].effect``; empty if several fields are faulty.
+        field: Path of the only faulty field, in the object or among the resource's properties at `place`, for example
+            ``spec.template.spec.taints[0].effect``; empty if several fields are faulty.
+        owner: The object or resource that has the fault, such as the node class of a pool; ``None`` if it is the
+            subject.
     """
 
     subject: Subject
@@ -70,6 +72,7 @@ class Problem:
     condition: str = ""
     name: str = ""
     field: str = ""
+    owner: Subject | None = None
 
     @classmethod
     def from_subject(
@@ -78,9 +81,9 @@ class Problem:
         """Return a problem whose message starts with the name of its subject."""
         return cls(subject, text, fix, unknown, name=subject.title, field=field)
 
-    def with_field(self, owner: Subject, field: str) -> Problem:
-        """Return the same problem with its faulty field, if the object is its subject."""
-        return replace(self, field=field) if owner.origin == self.subject.origin else self
+    def in_object(self, owner: Subject | None, field: str = "") -> Problem:
+        """Return the same problem in the object or resource that has the fault; ``None`` for the subject."""
+        return self if owner is None else replace(self, owner=owner, field=field)
 
     @property
     def message(self) -> str:
@@ -95,6 +98,11 @@ class Problem:
     def origin(self) -> Origin:
         """The file and path of its subject."""
         return self.subject.origin
+
+    @property
+    def place(self) -> Origin:
+        """The file and path of the object or resource that has the fault, which the user must change."""
+        return self.subject.origin if self.owner is None else self.owner.origin
 
     @property
     def key(self) -> tuple[Origin, str, str, bool]:

@@ -60,7 +60,8 @@ class Acknowledgement:
 
     def accepts(self, finding: Finding) -> bool:
         """Whether it accepts a finding."""
-        return self.id == finding.rule.id and fnmatchcase(finding.problem.origin.path, self.path)
+        paths = {finding.problem.origin.path, finding.problem.place.path}
+        return self.id == finding.rule.id and any(fnmatchcase(each, self.path) for each in paths)
 
 
 def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:
@@ -104,9 +105,8 @@ class CommentAcknowledgement(Acknowledgement):
         """Whether it accepts a finding: one of its rule, about its object."""
         from gpu_preflight.reading.positions import origin_names
 
-        origin = finding.problem.origin
-        same = self.id == finding.rule.id and self.file == origin.file
-        return same and not self.names.isdisjoint(origin_names(origin))
+        places = (each for each in (finding.problem.origin, finding.problem.place) if each.file == self.file)
+        return self.id == finding.rule.id and not all(map(self.names.isdisjoint, map(origin_names, places)))
 
 
 def comment_acknowledgements(comments: Iterable[Comment]) -> tuple[tuple[Acknowledgement, ...], tuple[str, ...]]:
@@ -203,13 +203,11 @@ def _acceptance_of_finding(
     for each in listed:
         if each.accepts(finding):
             return Acceptance(each.reason, each.not_true, each.accepted_by)
-    rule, origin = finding.rule.id, finding.problem.origin
-    given: tuple[tuple[Any, AcceptedBy], ...] = (
-        (_in_template(rule, origin, cluster), "metadata"),
-        (_in_object(rule, origin, cluster), "annotation"),
-    )
+    rule, origins = finding.rule.id, dict.fromkeys((finding.problem.origin, finding.problem.place))
+    given: list[tuple[Any, AcceptedBy]] = [(_in_template(rule, each, cluster), "metadata") for each in origins]
+    given += [(_in_object(rule, each, cluster), "annotation") for each in origins]
     written = next((_acceptance(each, place) for each, place in given if not rejection(rule, each)), None)
-    return written or _above(rule, origin, cluster, accepted)
+    return written or next(filter(None, (_above(rule, each, cluster, accepted) for each in origins)), None)
 
 
 def _above(rule: str, origin: Origin, cluster: Cluster, accepted: Mapping[str, Mapping[str, str]]) -> Acceptance | None:

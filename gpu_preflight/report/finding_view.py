@@ -214,7 +214,7 @@ class Lines:
 
 def finding_views(lines: Lines, findings: Iterable[Finding]) -> tuple[FindingView, ...]:
     """Return findings with their lines and everything that their rules say."""
-    return tuple(_finding(each, lines.locate(each.problem.origin, each.problem.field)) for each in findings)
+    return tuple(_finding(each, lines.locate(each.problem.place, each.problem.field)) for each in findings)
 
 
 def _template_file(origin: Origin) -> str:

@@ -62,6 +62,8 @@ _SHORT = regex(r"\bcu(\d{2})(\d)\b")
 _DEFAULT_RUNTIME = regex(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
 _NVIDIA_RUNTIME = regex(r"runtimes\.[\"']?nvidia[\"']?[\].]")
 _CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
+# The field of a node class that selects the image.
+_TERMS = "spec.amiSelectorTerms"
 
 
 @rule("GPU001", "error", source=_AMI_TYPES)
@@ -86,9 +88,9 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
             )
             elsewhere = operator is Answer.UNKNOWN or bool(case.cluster.objects_of_kind("ClusterPolicy"))
             unknown = elsewhere or not surely_launches(pool, types)
-            yield Problem.from_subject(
-                pool, f"{gets}, which has no NVIDIA driver", fix=_ALIAS if selected else "", unknown=unknown
-            )
+            fix, of_class = _ALIAS if selected else "", pool.node_class if selected else None
+            problem = Problem.from_subject(pool, f"{gets}, which has no NVIDIA driver", fix=fix, unknown=unknown)
+            yield problem.in_object(of_class, _TERMS)
 
 
 @rule("GPU470", "error", source="https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321")
@@ -149,7 +151,8 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
             field = "AmiType" if "AmiType" in pool.properties else ""
             # Only a node group has an AmiType.
             fix = f"Set amiSelectorTerms to alias al2023@{NEWEST_WITHOUT_FAULT}." if pool.kind == "karpenter" else ""
-            yield Problem.from_subject(pool, message, fix=fix, unknown=version is None, field=field)
+            problem = Problem.from_subject(pool, message, fix=fix, unknown=version is None, field=field)
+            yield problem.in_object(pool.node_class, _TERMS)
 
 
 def _version(cluster: Cluster, pool: Pool) -> str | None:
@@ -213,7 +216,7 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
             if not each.gpu_only or id(pool) in gpu_pools:
                 text = f"node image release {ami_release(pool)} has a fault: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
-                yield Problem.from_subject(pool, text, unknown=some)
+                yield Problem.from_subject(pool, text, unknown=some).in_object(pool.node_class, _TERMS)
 
 
 def _describe_fix(fault: Fault) -> str:
@@ -282,7 +285,7 @@ def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
             text = (
                 f"node image release {ami_release(pool)} doesn't exist: the first AL2023 release {variant}is v{first}"
             )
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text).in_object(pool.node_class, _TERMS)
 
 
 def _release(pool: Pool) -> tuple[str, str] | None:

@@ -126,11 +126,9 @@ def role_of_a_node_class_by_its_arn(case: Case) -> Iterator[Problem]:
     for pool in case.cluster.pools:
         role = dig(dict(pool.node_class.spec), "role") if pool.node_class else None
         if isinstance(role, str) and role.startswith("arn:"):
-            yield Problem.from_subject(
-                pool,
-                f"role of EC2NodeClass {pool.node_class.name if pool.node_class else ''} must be a name, got the ARN "
-                f"{role}",
-            )
+            name = pool.node_class.name if pool.node_class else ""
+            text = f"role of EC2NodeClass {name} must be a name, got the ARN {role}"
+            yield Problem.from_subject(pool, text).in_object(pool.node_class, "spec.role")
 
 
 @rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
@@ -204,7 +202,7 @@ def gpu_nodes_on_the_latest_image(case: Case) -> Iterator[Problem]:
             family = alias.partition("@")[0]
             pinned = f", for example {family}@{NEWEST_WITHOUT_FAULT}" if family == "al2023" else ""
             fix = f"Pin the alias to a release{pinned}, and change the release on purpose."
-            yield Problem.from_subject(pool, text, fix=fix)
+            yield Problem.from_subject(pool, text, fix=fix).in_object(pool.node_class, "spec.amiSelectorTerms")
 
 
 @rule("GPU193", "warning", source="https://karpenter.sh/docs/tasks/dra/")

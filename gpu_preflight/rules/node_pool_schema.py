@@ -5,7 +5,7 @@ Source: aws/karpenter-provider-aws v1.14.1 pkg/apis/crds, the rules in the Custo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
@@ -72,10 +72,13 @@ def nodepool_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
             yield from _problems(each, _pool_faults(each), cluster)
 
 
-def _problems(each: Object, faults: Iterable[str], cluster: Cluster, *, unknown: bool = False) -> Iterator[Problem]:
+def _problems(
+    each: Object, faults: Iterable[str], cluster: Cluster, *, unknown: bool = False, field: str = ""
+) -> Iterator[Problem]:
     for text in faults:
         for subject in cluster.dependent_parts(each):
-            yield Problem(subject, text, unknown=unknown, name=f"{each.kind} {each.name}")
+            problem = Problem(subject, text, unknown=unknown, name=f"{each.kind} {each.name}")
+            yield problem.in_object(each, field)
 
 
 def _version(cluster: Cluster) -> tuple[int, int] | None:
@@ -159,13 +162,17 @@ def ec2nodeclass_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
     for each in cluster.objects_of_kind("EC2NodeClass"):
         served = each.content.get("apiVersion") == f"{KARPENTER_AWS_DOMAIN}/{_SERVED}"
         if served and not isinstance(each.content.get("spec"), Unknown):
-            yield from _problems(each, _class_faults(dict(each.spec)), cluster)
+            yield from _problems(each, _identity_faults(each.spec), cluster, field="spec")
+            yield from _problems(each, _image_faults(each.spec), cluster, field="spec.amiSelectorTerms")
 
 
-def _class_faults(spec: dict[str, Any]) -> Iterator[str]:
+def _identity_faults(spec: Mapping[str, Any]) -> Iterator[str]:
     identities = [key for key in ("role", "instanceProfile") if spec.get(key) is not None]
     if len(identities) != 1:
         yield f"exactly one of role and instanceProfile must be set, got {' and '.join(identities) or 'none'}"
+
+
+def _image_faults(spec: Mapping[str, Any]) -> Iterator[str]:
     terms = spec.get("amiSelectorTerms")
     if isinstance(terms, Unknown):
         return

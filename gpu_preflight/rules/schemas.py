@@ -86,7 +86,7 @@ def api_version_that_is_gone(case: Case) -> Iterator[Problem]:
         for text, unknown in _faults(each, case.cluster):
             for subject in case.cluster.dependent_parts(each):
                 problem = Problem(subject, text, unknown=unknown, name=each.origin.path)
-                yield problem.with_field(each, "apiVersion")
+                yield problem.in_object(each, "apiVersion")
 
 
 def _faults(each: Object, cluster: Cluster) -> Iterator[tuple[str, bool]]:
@@ -232,7 +232,7 @@ def rule_of_karpenters_definitions_that_is_broken(case: Case) -> Iterator[Proble
             besides = f"; checked against {read_version(each)}, but {other} installs its CRD" if other else ""
             for subject in case.cluster.dependent_parts(each):
                 text = f"{each.origin.path}: {path}: {message}{besides}"
-                yield Problem(subject, text, unknown=other is not None).with_field(each, path)
+                yield Problem(subject, text, unknown=other is not None).in_object(each, path)
 
 
 def _broken(each: Object, case: Case) -> Iterator[tuple[str, str]]:
@@ -296,7 +296,7 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
     for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
         unsure = unknown or fault.newer or other is not None
         problem = Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path)
-        yield problem.with_field(each, fault.path)
+        yield problem.in_object(each, fault.path)
 
 
 def _is_typo(fault: Fault) -> bool:
@@ -355,6 +355,6 @@ def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> I
     # Inputs are often excerpts, and CloudFormation reports missing properties before it creates resources.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:
-        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks).with_field(resource, fault.path)
+        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks).in_object(resource, fault.path)
     if not pools and not lacks:
         yield Problem(resource, text, unknown=fault.newer, field=fault.path)

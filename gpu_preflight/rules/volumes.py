@@ -87,7 +87,12 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
                 f"its disk {root_device(pool)} for images and pods has {size} GiB, but CUDA images need {_SMALL_GIB} "
                 "GiB or more"
             )
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text).in_object(pool.node_class, _disks_field(pool))
+
+
+def _disks_field(pool: Pool) -> str:
+    """Return the field of a node class that sets the volume for images and pods."""
+    return "spec.ephemeralStorage" if pool.kind == "auto-mode" else "spec.blockDeviceMappings"
 
 
 @rule("GPU504", "error", source="https://github.com/cilium/cilium/pull/43051")
@@ -104,7 +109,7 @@ def volume_smaller_than_the_snapshot_of_its_image(case: Case) -> Iterator[Proble
         size = sized.get("/dev/xvda") if pool.operating_system == "al2023" and is_image_of_eks(pool) else None
         if size is not None and size < AL2023_SNAPSHOT_GIB and not _SNAPSHOT.search(str(pool.launch.written)):
             text = f"its volume /dev/xvda has {size} GiB, but the snapshot of its image has {AL2023_SNAPSHOT_GIB} GiB"
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text).in_object(pool.node_class, _disks_field(pool))
 
 
 def _misses_root(pool: Pool) -> bool:
@@ -124,7 +129,7 @@ def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Prob
         if _misses_root(pool):
             named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
             message = f"it sets the size of {named}, but images and pods are on {root_device(pool)} with {size} GiB"
-            yield Problem.from_subject(pool, message)
+            yield Problem.from_subject(pool, message).in_object(pool.node_class, _disks_field(pool))
 
 
 @rule("GPU049", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md")
@@ -144,7 +149,8 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
         open_policy = isinstance(pool.launch.store_policy, Unknown)
         if disks and known and chosen and not open_policy and not _uses_local_disks(pool):
             sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
-            yield Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}")
+            problem = Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}")
+            yield problem.in_object(pool.node_class, "spec.instanceStorePolicy")
 
 
 @rule(
@@ -194,7 +200,7 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
         for disk in pool.launch.disks:
             for why in _excess(disk):
                 text = f"its volume {disk.device} {why}" if disk.device else f"a volume {why}"
-                yield Problem.from_subject(pool, text)
+                yield Problem.from_subject(pool, text).in_object(pool.node_class, _disks_field(pool))
     for workload, claim in case.gpu_claims:
         made = gp3_volume(claim)
         # A volume may exist already, and drivers differ in the values that they lower.
