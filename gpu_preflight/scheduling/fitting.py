@@ -207,7 +207,7 @@ def _value_known_later(have: object) -> str:
     if not isinstance(have, Unknown):
         return ""
     known = ", ".join(map(str, have.choices)) or _LATER.sub("...", have.expression)
-    return known if known.strip(".") else "a value that is known at deployment only"
+    return known if known.strip(".") else "known at deployment only"
 
 
 def _values(have: object) -> str:

@@ -185,7 +185,7 @@ def told(*paths: str) -> str:
 def test_what_is_there_of_a_job_is_not_patched() -> None:
     text = told(str(FIXTURES / "GPU120" / "fails_more_gpus_than_a_node_of_karpenter.yaml"))
 
-    assert "change it in the file, then kubectl delete and kubectl apply" in text
+    assert "change it in the file, then run: kubectl delete and kubectl apply" in text
     assert "kubectl patch" not in text
 
 

@@ -48,7 +48,7 @@ def test_the_largest_type_is_named_when_none_is_large_enough(tmp_path: Path, typ
     told = reasons(tmp_path, types, memory="70Gi")
 
     [about_memory] = [each for each in told if "memory" in each]
-    assert about_memory.startswith("requests 70Gi memory, g6e.2xlarge has 6")
+    assert about_memory.startswith("requests 70Gi memory, but g6e.2xlarge has 6")
 
 
 def test_another_fault_weighs_more_than_a_larger_node(tmp_path: Path) -> None:

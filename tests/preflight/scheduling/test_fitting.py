@@ -132,61 +132,79 @@ def chooses(**selector: Any) -> Demand:
 @pytest.mark.parametrize(
     ("selector", "labels", "answer", "text"),
     [
-        ({"team": "a"}, {}, NO, "requires team=a, the node has no such label"),
-        ({"team": "a"}, {"team": exactly("b")}, NO, "requires team=a, the node has b"),
-        ({"team": "a"}, {"team": exactly("c", "b")}, NO, "requires team=a, the node has b, c"),
-        ({"team": "a"}, {"team": exactly(*"bcde")}, NO, "requires team=a, the node has b, c, d, e"),
-        ({"team": "a"}, {"team": exactly(*"bcdef")}, NO, "requires team=a, the node has b, c, d, e, ..."),
+        ({"team": "a"}, {}, NO, "requires label team=a, which the node doesn't have"),
+        ({"team": "a"}, {"team": exactly("b")}, NO, "requires label team=a, but its value on the node is b"),
+        ({"team": "a"}, {"team": exactly("c", "b")}, NO, "requires label team=a, but its value on the node is b, c"),
+        (
+            {"team": "a"},
+            {"team": exactly(*"bcde")},
+            NO,
+            "requires label team=a, but its value on the node is b, c, d, e",
+        ),
+        (
+            {"team": "a"},
+            {"team": exactly(*"bcdef")},
+            NO,
+            "requires label team=a, but its value on the node is b, c, d, e, ...",
+        ),
         (
             {"team": "a"},
             {"team": LabelValues(frozenset("a"), all_but=True)},
             NO,
-            "requires team=a, the node has any value except a",
+            "requires label team=a, but its value on the node is any value except a",
         ),
         (
             {"team": "a"},
             {"team": LATER},
             UNKNOWN,
-            "requires team=a, whose value on the node is unknown until it runs",
+            "requires label team=a, whose value on the node is unknown until it runs",
         ),
-        ({"zone": "c"}, {"zone": Unknown("${zone}", ("a", "b"))}, NO, "requires zone=c, the node has a, b"),
+        (
+            {"zone": "c"},
+            {"zone": Unknown("${zone}", ("a", "b"))},
+            NO,
+            "requires label zone=c, but its value on the node is a, b",
+        ),
         (
             {"zone": "eu-west-1a"},
             {"zone": Unknown("us-east-1${zone}")},
             NO,
-            "requires zone=eu-west-1a, the node has us-east-1...",
+            "requires label zone=eu-west-1a, but its value on the node is us-east-1...",
         ),
         (
             {"nvidia.com/gpu.product": "L4"},
             {},
             NO,
-            "requires nvidia.com/gpu.product=L4, a label of NVIDIA's feature discovery, which does not run there",
+            "requires label nvidia.com/gpu.product=L4, which only NVIDIA's feature discovery sets, and it "
+            "doesn't run there",
         ),
         (
             {"nvidia.com/cuda.runtime": "9"},
             {},
             NO,
-            "requires nvidia.com/cuda.runtime=9, a label of NVIDIA's feature discovery, which does not run there",
+            "requires label nvidia.com/cuda.runtime=9, which only NVIDIA's feature discovery sets, and it "
+            "doesn't run there",
         ),
         (
             {"nvidia.com/mig.capable": "true"},
             {},
             NO,
-            "requires nvidia.com/mig.capable=true, a label of NVIDIA's feature discovery, which does not run there",
+            "requires label nvidia.com/mig.capable=true, which only NVIDIA's feature discovery sets, and it "
+            "doesn't run there",
         ),
-        ({"nvidia.com/team": "a"}, {}, NO, "requires nvidia.com/team=a, the node has no such label"),
+        ({"nvidia.com/team": "a"}, {}, NO, "requires label nvidia.com/team=a, which the node doesn't have"),
         (
             {"feature.node.kubernetes.io/pci": "a"},
             {},
             NO,
-            "requires feature.node.kubernetes.io/pci=a, a label of NVIDIA's feature discovery, which does not run "
-            "there",
+            "requires label feature.node.kubernetes.io/pci=a, which only NVIDIA's feature discovery sets, and it "
+            "doesn't run there",
         ),
         (
             {"nvidia.com/gpu.product": "L4"},
             {"nvidia.com/gpu.product": exactly("T4")},
             NO,
-            "requires nvidia.com/gpu.product=L4, the node has T4",
+            "requires label nvidia.com/gpu.product=L4, but its value on the node is T4",
         ),
     ],
 )
@@ -203,7 +221,7 @@ def test_a_label_of_unknown_value_is_not_reported_as_a_choice_of_values() -> Non
     [reason] = against(wanted(spec={"affinity": {"nodeAffinity": required}}), node(labels={"team": LATER}))
 
     assert reason.answer is NO
-    assert reason.text == "requires team DoesNotExist, the node has a value that is known at deployment only"
+    assert reason.text == "requires label team DoesNotExist, but its value on the node is known at deployment only"
 
 
 def test_a_label_that_the_node_has_keeps_no_pod_off() -> None:
@@ -217,7 +235,7 @@ def test_only_unmet_requirements_are_reported() -> None:
 
     reasons = against(chooses(team="a", rank="1"), node(labels=labels, believed_labels=labels))
 
-    assert [each.text for each in reasons] == ["requires rank=1, the node has no such label"]
+    assert [each.text for each in reasons] == ["requires label rank=1, which the node doesn't have"]
 
 
 @pytest.mark.parametrize(
@@ -225,16 +243,16 @@ def test_only_unmet_requirements_are_reported() -> None:
     [
         (
             "managed",
-            "cluster autoscaler does not expect team=a on a new node; set it in the node group's labels",
+            "cluster autoscaler doesn't expect label team=a on a new node; set it in the node group's labels",
         ),
         (
             "self-managed",
-            "cluster autoscaler does not expect team=a on a new node; "
-            "tag the group k8s.io/cluster-autoscaler/node-template/label/...",
+            "cluster autoscaler doesn't expect label team=a on a new node; "
+            "add a tag k8s.io/cluster-autoscaler/node-template/label/... for it to the Auto Scaling group",
         ),
         (
             "karpenter",
-            "Karpenter does not expect team=a on a new node; set it in the NodePool's template labels",
+            "Karpenter doesn't expect label team=a on a new node; set it in the NodePool's template labels",
         ),
     ],
 )
@@ -272,48 +290,51 @@ def test_resources_that_the_autoscaler_expects_are_not_reported() -> None:
         (
             {GPU: 2},
             node(),
-            Reason(NO, "resource", "requests 2 nvidia.com/gpu, g6.xlarge has 1 for pods", 2),
+            Reason(NO, "resource", "requests 2 nvidia.com/gpu, but g6.xlarge has 1 for pods", 2),
         ),
         (
             {"cpu": "4"},
             node(None, has={"pods": 58, "cpu": 3920}),
-            Reason(NO, "resource", "requests 4 cpu, node has 3920m for pods", 2),
+            Reason(NO, "resource", "requests 4 cpu, but node has 3920m for pods", 2),
         ),
         (
             {"memory": "16Gi"},
             node(has={"pods": 58, "memory": 16 * GIB - 1}),
-            Reason(NO, "resource", "requests 16384Mi memory, g6.xlarge has 16384Mi for pods", 2),
+            Reason(NO, "resource", "requests 16384Mi memory, but g6.xlarge has 16384Mi for pods", 2),
         ),
         (
             {"cpu": "1"},
             node(has={"pods": 58, "cpu": -200}),
-            Reason(NO, "resource", "requests 1 cpu, g6.xlarge has 0 for pods", 2),
+            Reason(NO, "resource", "requests 1 cpu, but g6.xlarge has 0 for pods", 2),
         ),
         (
             {"example.com/fpga": 1},
             node(),
-            Reason(NO, "resource", "requests 1 example.com/fpga, the node has none", 3),
+            Reason(NO, "resource", "requests 1 example.com/fpga, but the node has none", 3),
         ),
         (
             {EFA: 1},
             node("g6.8xlarge"),
-            Reason(NO, "resource", "requests 1 vpc.amazonaws.com/efa, the node has none; install its device plugin", 3),
+            Reason(
+                NO, "resource", "requests 1 vpc.amazonaws.com/efa, but the node has none; install its device plugin", 3
+            ),
         ),
-        ({EFA: 1}, node(), Reason(NO, "resource", "requests 1 vpc.amazonaws.com/efa, g6.xlarge has no EFA", 3)),
+        ({EFA: 1}, node(), Reason(NO, "resource", "requests 1 vpc.amazonaws.com/efa, but g6.xlarge has no EFA", 3)),
         (
             {GPU: 1},
             node(has={"pods": 58, SHARED_GPU: 4, "nvidia.com/other": 1, "nvidia.com/gone": 0}),
             Reason(
                 NO,
                 "resource",
-                "nvidia.com/gpu is offered as nvidia.com/gpu.shared, nvidia.com/other; request that",
+                "requests 1 nvidia.com/gpu, but the node offers its GPUs as nvidia.com/gpu.shared, "
+                "nvidia.com/other; request that",
                 1,
             ),
         ),
         (
             {"nvidia.com/mig-1g.10gb": 2},
             node(),
-            Reason(NO, "resource", "requests 2 nvidia.com/mig-1g.10gb, the node offers nvidia.com/gpu", 3),
+            Reason(NO, "resource", "requests 2 nvidia.com/mig-1g.10gb, but the node offers nvidia.com/gpu", 3),
         ),
         (
             {GPU: 1},
@@ -329,12 +350,12 @@ def test_resources_that_the_autoscaler_expects_are_not_reported() -> None:
         (
             {GPU: 1},
             node("m5.large", has={"pods": 58}),
-            Reason(NO, "resource", "requests 1 nvidia.com/gpu, m5.large has no GPU", 20),
+            Reason(NO, "resource", "requests 1 nvidia.com/gpu, but m5.large has no GPU", 20),
         ),
         (
             {GPU: 1},
             node(None, has={"pods": 58}),
-            Reason(NO, "resource", "requests 1 nvidia.com/gpu, the node has no GPU", 20),
+            Reason(NO, "resource", "requests 1 nvidia.com/gpu, but the node has no GPU", 20),
         ),
         (
             {GPU: 1},
@@ -427,7 +448,7 @@ def test_requests_next_to_the_place_of_the_pod_are_kept() -> None:
 
     [reason] = against(wanted(**{"pods": 1, "example.com/a": 1}), there)
 
-    assert reason.text == "requests 1 example.com/a, the node has none"
+    assert reason.text == "requests 1 example.com/a, but the node has none"
 
 
 def test_a_request_that_is_not_known_may_keep_a_pod_off() -> None:
@@ -533,27 +554,29 @@ def test_only_pods_that_mind_are_asked_for_ports_and_places(demanded: Demand, pa
             {"believed": {"pods": 58, "cpu": 3920}},
             "managed",
             [
-                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, the pod requests 1; "
-                "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
+                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, but the pod requests 1; "
+                "add tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with the amount of a node "
+                "to the Auto Scaling group"
             ],
         ),
         (
             {"believed": {"pods": 58, "cpu": 3920}},
             "self-managed",
             [
-                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, the pod requests 1; "
-                "tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"
+                "cluster autoscaler expects 0 nvidia.com/gpu on a new node, but the pod requests 1; "
+                "add tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with the amount of a node "
+                "to the Auto Scaling group"
             ],
         ),
         (
             {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
             "karpenter",
-            ["Karpenter expects 500m cpu on a new node, the pod requests 1; add a NodeOverlay with capacity cpu"],
+            ["Karpenter expects 500m cpu on a new node, but the pod requests 1; add a NodeOverlay with capacity cpu"],
         ),
         (
             {"believed": {"pods": 58, "cpu": 500, GPU: 1}},
             "auto-mode",
-            ["EKS Auto Mode expects 500m cpu on a new node, the pod requests 1; Auto Mode has no such pool"],
+            ["EKS Auto Mode expects 500m cpu on a new node, but the pod requests 1; Auto Mode has no such pool"],
         ),
         ({"believed": {"pods": 58, "cpu": 1000, GPU: 1}}, "karpenter", []),
     ],

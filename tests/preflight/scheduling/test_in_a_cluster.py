@@ -132,7 +132,7 @@ def test_a_cluster_without_an_autoscaler_is_reported(tmp_path: Path) -> None:
 
     assert [each.text for each in found["chat"].reasons] == [
         "it is unknown whether more than 1 of 3 pods find room "
-        "(a: 1 node runs, but it is unknown whether cluster autoscaler runs in the cluster)"
+        "(pool a: 1 node runs, but it is unknown whether cluster autoscaler runs in the cluster)"
     ]
 
 
@@ -296,8 +296,6 @@ def test_a_spread_that_leaves_nodes_empty_is_the_reason(tmp_path: Path) -> None:
     spared = verdicts(tmp_path, groups, deployment("chat", 4, spread(ZONE, "chat")))["chat"]
     full = verdicts(tmp_path, groups, deployment("chat", 6, spread(ZONE, "chat")))["chat"]
 
-    why = (
-        "at most 3 of {} pods run, because the spread over zones allows a zone 1 more than the emptiest that has nodes"
-    )
-    assert [each.text.partition(" (")[0] for each in spared.reasons] == [why.format(4)]
-    assert [each.text.partition(" (")[0] for each in full.reasons] == [why.format(6)]
+    why = "Pending, because the spread over zones allows a zone 1 more than the emptiest that has nodes"
+    assert [each.text.partition(" (")[0] for each in spared.reasons] == [f"at least 1 of 4 pods stays {why}"]
+    assert [each.text.partition(" (")[0] for each in full.reasons] == [f"at least 3 of 6 pods stay {why}"]
