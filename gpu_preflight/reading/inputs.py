@@ -509,7 +509,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         charts += eksctl.karpenter_charts(config)
         objects += [*eksctl.irsa_service_accounts(config), *device_plugins(config, objects, charts)]
     problems += eksctl.installed_by_api(found.templates, objects)
-    versions = separate_versions(objects, charts)
+    versions = separate_versions(objects, charts, found.roots)
     return Input(
         resources,
         versions.objects,

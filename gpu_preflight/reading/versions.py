@@ -5,6 +5,9 @@ a separate cluster, and their requests are never added up.
 
 Example: ``overlays/dev`` and ``overlays/prod`` both render Deployment ``ml/llm``, with other replicas. The alternatives
 are ``dev`` and ``prod``. A file outside of both folders belongs to each of them.
+
+If the user names folder ``infra`` and file ``new/llm.yaml``, the alternatives are the files ``infra/llm.yaml`` and
+``new/llm.yaml``. The other files of ``infra`` belong to both.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -160,14 +164,20 @@ class Versions:
     alternatives: Mapping[str, tuple[Unread, ...]] = field(default_factory=dict)
 
 
-def separate_versions(objects: Iterable[Object], charts: Iterable[Chart]) -> Versions:
-    """Keep each object once, and assign different versions to alternatives."""
+def separate_versions(objects: Iterable[Object], charts: Iterable[Chart], folders: Iterable[PurePath] = ()) -> Versions:
+    """Keep each object once, and assign different versions to alternatives.
+
+    Args:
+        objects: The objects.
+        charts: The Helm releases.
+        folders: The folders that the user named. Other files are named one by one.
+    """
     written, releases = _without_replaced(list(objects)), list(charts)
     named = [each.cluster for each in written] + [each.cluster for each in releases]
     several = len({str(each) for each in named if each is not None}) > 1
     keyed = [(_key(each, several), each) for each in written]
     keyed_charts = [(_chart_key(each, several), each) for each in releases]
-    places = _alternative_places(_conflicts(keyed), _conflicts(keyed_charts))
+    places = _alternative_places([*_conflicts(keyed), *_conflicts(keyed_charts)], set(folders))
     names = list(dict.fromkeys(name for found in places.values() for name in found))
     kept = _deduplicate(keyed, places)
     return Versions(
@@ -225,14 +235,18 @@ def _conflicts(keyed: Iterable[tuple[Hashable, Item]]) -> list[list[str]]:
     return [list(found) for found in several if len(set(map(_content, found.values()))) > 1]
 
 
-def _alternative_places(*conflicts: Iterable[list[str]]) -> dict[_Path, dict[str, _Path]]:
+def _alternative_places(
+    conflicts: Iterable[list[str]], folders: AbstractSet[PurePath]
+) -> dict[_Path, dict[str, _Path]]:
     """Return the folders or files of alternatives by name, for each place where they differ."""
     found: dict[_Path, dict[str, _Path]] = {}
-    for files in (each for one in conflicts for each in one):
+    for files in conflicts:
         paths = [PurePath(each).parts for each in files]
         start = _common(paths)
         end = _common([path[start:][::-1] for path in paths])
-        if any(len(path) <= start + end for path in paths):
+        within = {not folders.isdisjoint(PurePath(each).parents) for each in files}
+        # A file that is named next to a folder is another version of one file of the folder, not of the whole folder.
+        if any(len(path) <= start + end for path in paths) or len(within) > 1:
             end = 0
         branches = found.setdefault(paths[0][:start], {})
         branches |= {"/".join(path[start : len(path) - end]): path[: len(path) - end] for path in paths}

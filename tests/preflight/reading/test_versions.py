@@ -83,6 +83,26 @@ def test_what_goes_with_an_alternative_may_be_unknown(tmp_path: Path) -> None:
     assert [each.answer for each in dev.verdicts] == [Answer.UNKNOWN]
 
 
+@pytest.mark.parametrize("named", [["new/llm.yaml", "infra"], ["infra/llm.yaml", "new/llm.yaml", "infra"]])
+def test_a_file_that_is_named_next_to_a_folder_keeps_its_pools(named: list[str], tmp_path: Path) -> None:
+    write(tmp_path, infra__llm=pods(1), infra__gpu=pool(8), new__llm=pods(3))
+
+    report = check(read_input([str(tmp_path / each) for each in named]))
+
+    pools = {case.cluster.title: [each.name for each in case.cluster.pools] for case in report.cases}
+    assert pools == {"(cluster) with infra/llm.yaml": ["gpu"], "(cluster) with new/llm.yaml": ["gpu"]}
+
+
+def test_folders_and_files_that_are_named_like_overlays_stay_apart(tmp_path: Path) -> None:
+    write(tmp_path, dev__llm=pods(1), dev__gpu=pool(1), prod__llm=pods(8), prod__gpu=pool(8))
+
+    for named in (["dev", "prod"], ["dev/llm.yaml", "dev/gpu.yaml", "prod/llm.yaml", "prod/gpu.yaml"]):
+        report = check(read_input([str(tmp_path / each) for each in named]))
+        limits = {case.cluster.title: case.cluster.pools[0].limits["nvidia.com/gpu"] for case in report.cases}
+
+        assert limits == {"(cluster) with dev": 1, "(cluster) with prod": 8}
+
+
 def test_a_manifest_replaces_the_object_of_a_dump(tmp_path: Path) -> None:
     live = pods(1)
     live["metadata"]["uid"] = "0b1c"
