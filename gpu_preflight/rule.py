@@ -63,6 +63,7 @@ class Problem:
             ``spec.template.spec.taints[0].effect``; empty if several fields are faulty.
         owner: The object or resource that has the fault, such as the node class of a pool; ``None`` if it is the
             subject.
+        doubt: Why it only may be a problem, as a sentence, if the rule knows more than that something isn't known.
     """
 
     subject: Subject
@@ -73,13 +74,14 @@ class Problem:
     name: str = ""
     field: str = ""
     owner: Subject | None = None
+    doubt: str = ""
 
     @classmethod
     def from_subject(
-        cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False, field: str = ""
+        cls, subject: Named, text: str, *, fix: str = "", unknown: bool = False, field: str = "", doubt: str = ""
     ) -> Problem:
         """Return a problem whose message starts with the name of its subject."""
-        return cls(subject, text, fix, unknown, name=subject.title, field=field)
+        return cls(subject, text, fix, unknown, name=subject.title, field=field, doubt=doubt)
 
     def in_object(self, owner: Subject | None, field: str = "") -> Problem:
         """Return the same problem in the object or resource that has the fault; ``None`` for the subject."""

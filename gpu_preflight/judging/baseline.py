@@ -133,7 +133,7 @@ class Filters:
 def pending_findings(report: Report) -> list[Finding]:
     """Return a finding for each GPU workload that would stay Pending, even if another rule reports the cause."""
     return [
-        Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=False))
+        Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=False, doubt=""))
         for case, verdict in report.pending_by_case()
     ]
 

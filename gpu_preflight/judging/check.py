@@ -250,7 +250,8 @@ def _pending_findings(
         if verdict.workload.origin in here or any(each & ids for each in _rules_against(verdict, known)):
             continue
         maybe = bool(verdict.rests_on) or bool(case.cluster.hidden)
-        found = Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=maybe))
+        doubt = "; ".join(verdict.rests_on) or case.cluster.doubt
+        found = Finding(rules()[PENDING_RULE], case.cluster.title, pending_problem(verdict, unknown=maybe, doubt=doubt))
         yield with_acceptance(found, case.cluster, tuple(listed), accepted)
 
 

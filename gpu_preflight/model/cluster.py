@@ -30,6 +30,8 @@ from gpu_preflight.reading.user_data import NONE, UserData
 COMPONENTS = ("device-plugin", "efa-device-plugin", "cluster-autoscaler", "karpenter")
 PoolKind = Literal["managed", "self-managed", "karpenter", "auto-mode", "fargate", "observed"]
 OperatingSystem = Literal["al2023", "bottlerocket", "al2", "windows", "custom", "unknown"]
+# Max number of missing parts that a message lists.
+_MISSING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +291,15 @@ class Cluster:
     def unknown_software(self) -> tuple[str, ...]:
         """Software with unknown content, and unread parts that may contain software."""
         return (*self.opaque, *(f"{each}, which can't be read" for each in self.may_hide("software")))
+
+    @property
+    def doubt(self) -> str:
+        """What the input may lack of the cluster, as a reason why a finding about something absent isn't certain."""
+        missing = [] if self.whole else ["the cluster itself (a template or ClusterConfig)"]
+        missing += [f"{each.origin.path}, which can't be read" for each in self.unread]
+        missing += [f"the objects of {each}" for each in self.opaque]
+        listed = ", ".join(missing[:_MISSING]) + (f" and {len(missing) - _MISSING} more" if missing[_MISSING:] else "")
+        return f"the input may not have all objects of the cluster{f'. It lacks {listed}' if missing else ''}"
 
     @cached_property
     def shows_software(self) -> bool:

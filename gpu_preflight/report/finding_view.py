@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from gpu_facts._version import __version__
 from gpu_facts.light import dataclass
+from gpu_preflight.case import Case
 from gpu_preflight.cluster.open_values import OpenValue
+from gpu_preflight.judging.doubts import cases_by_title, doubt
 from gpu_preflight.model.answer import Reason
 from gpu_preflight.model.software import Autoscaler
 from gpu_preflight.reading.objects import Origin, Position, Unread
@@ -150,6 +152,7 @@ class FindingView:
 
     Attributes:
         unknown: Whether it may be true, depending on a value that only the deployment sets.
+        doubt: What isn't known about it, for people; empty if it is certain.
         acknowledged: The reason for accepting it; ``None`` if it isn't accepted.
         accepted_by: Where that reason is; ``None`` if it isn't accepted.
         fails: Whether it makes a check fail.
@@ -168,6 +171,10 @@ class FindingView:
     acknowledged: str | None
     accepted_by: AcceptedBy | None
     fails: bool
+    doubt: str = ""
+
+
+SHOWN[FindingView] = tuple(each.name for each in fields(FindingView) if each.name != "doubt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +219,18 @@ class Lines:
         return tuple(LocatedUnread(self.locate(each.origin), each.reason, each.may_hold) for each in parts)
 
 
-def finding_views(lines: Lines, findings: Iterable[Finding]) -> tuple[FindingView, ...]:
-    """Return findings with their lines and everything that their rules say."""
-    return tuple(_finding(each, lines.locate(each.problem.place, each.problem.field)) for each in findings)
+def finding_views(lines: Lines, findings: Iterable[Finding], cases: Iterable[Case]) -> tuple[FindingView, ...]:
+    """Return findings with their lines and everything that their rules say.
+
+    Args:
+        lines: Finds their lines.
+        findings: The findings.
+        cases: The clusters that they are about.
+    """
+    known = cases_by_title(cases)
+    return tuple(
+        _finding(each, lines.locate(each.problem.place, each.problem.field), doubt(each, known)) for each in findings
+    )
 
 
 def _template_file(origin: Origin) -> str:
@@ -223,7 +239,7 @@ def _template_file(origin: Origin) -> str:
     return str(file) if origin.template and os.path.isdir(origin.file) and os.path.isfile(file) else origin.file
 
 
-def _finding(finding: Finding, origin: FindingOrigin) -> FindingView:
+def _finding(finding: Finding, origin: FindingOrigin, unsure: str) -> FindingView:
     rule, problem = finding.rule, finding.problem
     return FindingView(
         id=rule.id,
@@ -239,6 +255,7 @@ def _finding(finding: Finding, origin: FindingOrigin) -> FindingView:
         acknowledged=f"not true: {finding.acknowledged}" if finding.not_true else finding.acknowledged,
         accepted_by=finding.accepted_by,
         fails=finding.counts,
+        doubt=unsure,
     )
 
 

@@ -22,7 +22,6 @@ from gpu_preflight.report.review_wording import (
 )
 from gpu_preflight.report.wording import (
     ANSWERS,
-    MAY_BE,
     RESULTS,
     acceptance_text,
     answer_text,
@@ -161,7 +160,7 @@ def _finding(finding: FindingView, state: str) -> Html:
         tag("h3", tag("code", finding.id), " ", *badges, " ", finding.title),
         tag("p", finding.message, cls="message"),
         tag("p", finding.origin, cls="quiet"),
-        tag("p", MAY_BE, cls="quiet") if finding.unknown else None,
+        tag("p", finding.doubt, cls="quiet") if finding.unknown else None,
         tag("p", tag("b", "Accepted: "), acceptance_text(finding)) if accepted is not None else None,
         tag("details", tag("summary", "Reason and fix"), _advice(finding)),
         cls="finding",

@@ -19,7 +19,6 @@ from gpu_preflight.report.review_wording import (
 )
 from gpu_preflight.report.wording import (
     ANSWERS,
-    MAY_BE,
     PRICES,
     RESULTS,
     RULES_PAGE,
@@ -144,7 +143,7 @@ def findings_table(findings: Sequence[FindingView], *, most: int = MOST_FINDINGS
 
 
 def _finding(finding: FindingView) -> tuple[str, ...]:
-    unsure = f" ({MAY_BE})" if finding.unknown else ""
+    unsure = f" ({escape_markdown(finding.doubt)})" if finding.unknown else ""
     fix = escape_markdown(finding.fix)
     if finding.acknowledged is not None:
         fix = f"accepted: {escape_markdown(acceptance_text(finding))}"

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from gpu_facts.light import dataclass, regex
-from gpu_preflight.report.wording import MAY_BE, acceptance_text, printable, with_short_names
+from gpu_preflight.report.wording import acceptance_text, printable, with_short_names
 
 if TYPE_CHECKING:
     from gpu_preflight.report.finding_view import FindingView
@@ -115,7 +115,7 @@ def findings_alike(views: Sequence[FindingView], *, advice: bool) -> Listing:
         rows.append((line(each.id, each.severity), line(each.message, "bold")))
         rows.append((line("at", "dim"), line(each.origin)))
         if each.unknown:
-            rows.append((line("unsure", "dim"), line(MAY_BE)))
+            rows.append((line("unsure", "dim"), line(each.doubt)))
     if len(views) > _MOST_PLACES:
         rows.append((line("more", "dim"), line(f"{len(views) - _MOST_PLACES} more places; --format json lists all")))
     rows.append((line("rule", "dim"), line(first.title)))

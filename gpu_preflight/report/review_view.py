@@ -195,7 +195,9 @@ def review_view(review: Review, limits: ReviewLimits | None = None) -> ReviewVie
     """
     remaining = (*review.new, *review.standing)
     lines = Lines()
-    new, fixed, standing = (finding_views(lines, each) for each in (review.new, review.fixed, review.standing))
+    # A cluster of the new version comes last, so that it counts for findings of both versions.
+    cases = [each.case for each in (*review.explained_before, *review.explained_after)]
+    new, fixed, standing = (finding_views(lines, each, cases) for each in (review.new, review.fixed, review.standing))
     # The fates don't contain a workload whose result stays unknown.
     unknown = bool(review.unread or review.uncounted)
     unknown = unknown or any(each.after is Answer.UNKNOWN for each in review.fates)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gpu_preflight.report.wording import MAY_BE, acceptance_text, hidden_text, skipped_text
+from gpu_preflight.report.wording import acceptance_text, hidden_text, skipped_text
 
 if TYPE_CHECKING:
     from gpu_preflight.report.finding_view import FindingOrigin, FindingView, LocatedUnread
@@ -78,7 +78,7 @@ def level(finding: FindingView) -> str:
 
 def message(finding: FindingView) -> str:
     """Return the message of a finding, with a note if the finding is uncertain."""
-    return f"{finding.message} ({MAY_BE})" if finding.unknown else finding.message
+    return f"{finding.message} ({finding.doubt})" if finding.unknown else finding.message
 
 
 def _rule(finding: FindingView) -> _Object:

@@ -103,7 +103,7 @@ def check_view(report: Report) -> CheckView:
     """Return the result of a check."""
     explanations = list(map(report.explanation, report.cases))
     lines = Lines()
-    findings, unread = finding_views(lines, report.findings), lines.locate_unread(report.unread)
+    findings, unread = finding_views(lines, report.findings, report.cases), lines.locate_unread(report.unread)
     undecided = any(each.answer is Answer.UNKNOWN for one in explanations for each in one.verdicts)
     return CheckView(
         outcome=outcome(fails=report.fails or bool(report.pending), unknown=report.unknown or undecided),

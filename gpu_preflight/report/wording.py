@@ -47,7 +47,6 @@ _POSSIBLE, _ACCEPTED = "possible error", "acknowledged"
 _NAMES = 3
 # Max number of rules next to a value that only the deployment sets.
 _RULES = 4
-MAY_BE = "may be true: something isn't in the input, or is known only at deployment"
 # The API server accepts names of up to 253 characters. Shorter ones keep a report readable.
 LONGEST_NAME = 200
 _LONGEST_TEXT = 20_000

@@ -355,7 +355,9 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
             text = f"no component in the input is known to remove its startup taint {taint}"
-            yield Problem.from_subject(pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software)
+            yield Problem.from_subject(
+                pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software, doubt=cluster.doubt
+            )
 
 
 @rule("GPU420", "error", source=_FAQ)

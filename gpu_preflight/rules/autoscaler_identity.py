@@ -403,12 +403,14 @@ def cluster_autoscaler_that_may_not_list_nodes(case: Case) -> Iterator[Problem]:
         if not is_bound(each.service_account, cluster):
             text = f"it can't list nodes, because no ClusterRoleBinding names its service account {space}/{name}"
             alone = not cluster.objects_of_kind("ClusterRole", "ClusterRoleBinding")
-            yield Problem(each, f"cluster autoscaler: {text}", unknown=alone or not cluster.sees_objects)
+            yield Problem(
+                each, f"cluster autoscaler: {text}", unknown=alone or not cluster.sees_objects, doubt=cluster.doubt
+            )
         elif lacking:
             text = (
                 f"no ClusterRole of its service account {space}/{name} allows list and watch of {' and '.join(lacking)}"
             )
-            yield Problem(each, f"cluster autoscaler: {text}", unknown=not cluster.sees_objects)
+            yield Problem(each, f"cluster autoscaler: {text}", unknown=not cluster.sees_objects, doubt=cluster.doubt)
 
 
 def _tells_rights(autoscaler: Autoscaler, cluster: Cluster) -> bool:

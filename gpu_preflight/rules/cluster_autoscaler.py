@@ -85,7 +85,7 @@ def group_that_may_grow_without_an_autoscaler(case: Case) -> Iterator[Problem]:
     for pool in _scaled(case):
         bounds = f"{pool.min_nodes} to {pool.max_nodes} nodes"
         text = f"it can have {bounds}, but no autoscaler in the input changes their number"
-        yield Problem.from_subject(pool, text, unknown=not cluster.sees_programs)
+        yield Problem.from_subject(pool, text, unknown=not cluster.sees_programs, doubt=cluster.doubt)
 
 
 def _named(tags: dict[str, str]) -> list[str]:
@@ -312,7 +312,7 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
     ]
     if not maps:
         text = f"cluster autoscaler uses --expander=priority, but ConfigMap {space}/{PRIORITY_EXPANDER} doesn't exist"
-        yield Problem(autoscaler, text, unknown=not cluster.sees_software)
+        yield Problem(autoscaler, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
     for each in maps:
         if not _has_priorities(dig(each.content, "data", "priorities")):
             text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities must map numbers to lists of patterns"

@@ -311,7 +311,7 @@ def queue_of_kueue_without_kueue(case: Case) -> Iterator[Problem]:
         queue = known_text(each.owner.labels.get(KUEUE_QUEUE))
         if queue and each.asks_for_gpu:
             text = f"is labeled for queue {queue} of Kueue, but Kueue isn't installed"
-            yield Problem.from_subject(each, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(each, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU219", "warning", source="https://kubernetes.io/docs/concepts/services-networking/topology-aware-routing/")

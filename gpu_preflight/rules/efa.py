@@ -108,7 +108,9 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
             reason = f": {why}" if why else ""
             have = count(pool.launch.efa_interfaces, "EFA interface")
             message = f"its nodes have {have} each, but no component advertises {EFA}{reason}"
-            yield Problem.from_subject(pool, message, unknown=not plugins and not cluster.sees_programs)
+            yield Problem.from_subject(
+                pool, message, unknown=not plugins and not cluster.sees_programs, doubt=cluster.doubt
+            )
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:

@@ -216,7 +216,7 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
     for workload, kind, name in _claims(cluster):
         if _object(cluster, workload, kind, name) is None:
             text = f"{kind} {workload.namespace}/{name} doesn't exist"
-            yield Problem.from_subject(workload, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(workload, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU132", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html")
@@ -237,7 +237,7 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
             absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
             if absent and len(absent) == len(names):
                 text = f"{claim.kind} {claim.name}: no driver in the input installs DeviceClass {absent[0]}"
-                yield Problem(claim, text, unknown=not cluster.sees_software)
+                yield Problem(claim, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 def _is_absent(name: str, cluster: Cluster) -> bool:
@@ -266,7 +266,7 @@ def claimed_device_class_that_is_misspelt(case: Case) -> Iterator[Problem]:
             name = known_text(each.get("deviceClassName"))
             if name and name not in known and (near := did_you_mean(name, known, closeness=_NEAR)):
                 text = f"{claim.kind} {claim.name}: no driver in the input installs DeviceClass {name}{near}"
-                yield Problem(claim, text, unknown=not cluster.sees_objects)
+                yield Problem(claim, text, unknown=not cluster.sees_objects, doubt=cluster.doubt)
 
 
 @rule("GPU133", "error", source=_DRA)
@@ -283,7 +283,7 @@ def claim_of_more_gpus_than_a_node_has(case: Case) -> Iterator[Problem]:
         gpus = sum(min(map(_gpus, ways), default=0) for ways in request_alternatives(claim))
         if most and gpus > most:
             text = f"{claim.kind} {claim.name}: claims {gpus} GPUs, but no node of the pools has more than {most}"
-            yield Problem(claim, text, unknown=not cluster.whole)
+            yield Problem(claim, text, unknown=not cluster.whole, doubt=cluster.doubt)
 
 
 def _gpus(request: Mapping[str, Any]) -> int:

@@ -206,7 +206,8 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
         unknown = Answer.UNKNOWN in answers or not cluster.sees_device_plugins(GPU)
         # Without a cluster in the input, only a plugin of the input that misses the pool is reported.
         if cluster.whole or not unknown or _misses(case, pool):
-            yield Problem.from_subject(pool, _why_nobody(case, pool), fix=_fix_of_miss(case, pool), unknown=unknown)
+            text, fix = _why_nobody(case, pool), _fix_of_miss(case, pool)
+            yield Problem.from_subject(pool, text, fix=fix, unknown=unknown, doubt=cluster.doubt)
 
 
 def _fix_of_miss(case: Case, pool: Pool) -> str:

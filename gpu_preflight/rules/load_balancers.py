@@ -177,7 +177,7 @@ def load_balancer_controller_out_of_reach_of_what_it_asks(case: Case) -> Iterato
     if missing:
         names = " and ".join(missing)
         message = f"chart {chart.name}: {names} must be set, because every pool limits instance metadata to 1 hop"
-        yield Problem(chart, message, unknown=not cluster.whole or bool(cluster.hidden))
+        yield Problem(chart, message, unknown=not cluster.whole or bool(cluster.hidden), doubt=cluster.doubt)
 
 
 def _knows_region(chart: Chart, cluster: Cluster) -> bool:

@@ -61,7 +61,7 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         text = f"nodeClassRef names {kind} {name}, which doesn't exist"
-        yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind))
+        yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
 
 
 def _unmanaged_reason(group: str | None, kind: str) -> str | None:

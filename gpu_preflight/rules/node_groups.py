@@ -413,7 +413,7 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
             continue
         if "SessionName" not in str(_map(cluster)):
             message = "its nodes are named by instance id, but its role has no access entry of type EC2"
-            yield Problem.from_subject(pool, message, unknown=not cluster.whole)
+            yield Problem.from_subject(pool, message, unknown=not cluster.whole, doubt=cluster.doubt)
 
 
 @rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)

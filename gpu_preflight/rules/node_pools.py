@@ -180,7 +180,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
                 text = f"its nodes offer {name}, but Karpenter counts 0 of it, so it launches no node for its pods"
-                yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
+                yield Problem.from_subject(pool, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU148", "warning", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
@@ -199,7 +199,7 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} with GPU sharing offers {have} {GPU}, but Karpenter counts {expected}"
-            yield Problem.from_subject(pool, text, unknown=not cluster.sees_software)
+            yield Problem.from_subject(pool, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")

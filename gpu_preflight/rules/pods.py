@@ -11,7 +11,7 @@ from gpu_preflight.admission.pod_security import below_level
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.objects import may_be_excerpt
-from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.pod import Pod, Workload, read_pod_template
 from gpu_preflight.model.taints import Taint, stay
@@ -361,12 +361,12 @@ def gpu_pod_that_no_pool_gives_a_node(case: Case) -> Iterator[Problem]:
             continue
         if not _none_takes(verdict):
             continue
-        yield pending_problem(verdict, unknown=not cluster.whole or bool(cluster.hidden))
+        yield pending_problem(verdict, unknown=not cluster.whole or bool(cluster.hidden), doubt=cluster.doubt)
 
 
-def pending_problem(verdict: Verdict, *, unknown: bool) -> Problem:
+def pending_problem(verdict: Verdict, *, unknown: bool, doubt: str) -> Problem:
     """Return the problem of a workload that would stay Pending."""
-    return Problem.from_subject(verdict.workload, _why(verdict), unknown=unknown)
+    return Problem.from_subject(verdict.workload, _why(verdict), unknown=unknown, doubt=doubt)
 
 
 def _none_takes(verdict: Verdict) -> bool:
@@ -400,7 +400,13 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
         for each in verdict.reasons:
             if each.rule == "GPU121":
                 maybe = each.answer is not Answer.NO or not case.cluster.whole
-                yield Problem.from_subject(workload, each.text, unknown=maybe)
+                doubt = _doubt_of_room(each, case)
+                yield Problem.from_subject(workload, each.text, unknown=maybe, doubt=doubt)
+
+
+def _doubt_of_room(reason: Reason, case: Case) -> str:
+    """Return why pods may find room all the same. The text of an unknown reason names what isn't known."""
+    return case.cluster.doubt if reason.answer is Answer.NO else "the message names what isn't known"
 
 
 @rule("GPU374", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -418,4 +424,5 @@ def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]
         for each in verdict.reasons:
             if each.rule == "GPU374":
                 maybe = each.answer is not Answer.NO or not case.cluster.whole
-                yield Problem.from_subject(verdict.workload, each.text, unknown=maybe)
+                doubt = _doubt_of_room(each, case)
+                yield Problem.from_subject(verdict.workload, each.text, unknown=maybe, doubt=doubt)

@@ -175,7 +175,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
             message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
-            yield Problem(flavor, message, unknown=not cluster.whole)
+            yield Problem(flavor, message, unknown=not cluster.whole, doubt=cluster.doubt)
 
 
 @rule("GPU205", "error", source=f"{_CONCEPTS}/resource_flavor/")
@@ -302,7 +302,9 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
             yield Problem.from_subject(workload, f"queue {queue} has child queues, so it accepts no pods")
         elif queue not in names and (queues or cluster.shows_software):
             message = f"queue {queue} of KAI Scheduler doesn't exist"
-            yield Problem.from_subject(workload, message, unknown=not (queues or cluster.sees_software))
+            yield Problem.from_subject(
+                workload, message, unknown=not (queues or cluster.sees_software), doubt=cluster.doubt
+            )
 
 
 def _orphans(cluster: Cluster) -> Iterator[Problem]:
@@ -312,7 +314,7 @@ def _orphans(cluster: Cluster) -> Iterator[Problem]:
         parent = known_text(each.spec.get("parentQueue"))
         if parent and parent not in names:
             message = f"Queue {each.name}: its parent queue {parent} doesn't exist"
-            yield Problem(each, message, unknown=not (queues or cluster.sees_software))
+            yield Problem(each, message, unknown=not (queues or cluster.sees_software), doubt=cluster.doubt)
 
 
 @rule("GPU210", "error", source=f"{_DOCUMENTED}/queues")
@@ -380,7 +382,7 @@ def job_of_a_priority_that_does_not_exist(case: Case) -> Iterator[Problem]:
         name = known_text(owner.labels.get(_PRIORITY))
         if name and not is_expression(name) and name not in known:
             text = f"{job.name}: WorkloadPriorityClass {name} doesn't exist{did_you_mean(name, known)}"
-            yield Problem(owner, text, unknown=not cluster.sees_objects)
+            yield Problem(owner, text, unknown=not cluster.sees_objects, doubt=cluster.doubt)
 
 
 @rule("GPU394", "error", source=f"{_CONCEPTS}/workload/")

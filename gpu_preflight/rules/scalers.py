@@ -83,9 +83,9 @@ def scaler_that_refers_to_something_that_does_not_exist(case: Case) -> Iterator[
         # If the input has no other workload in the namespace, the target may be deployed by other means.
         alone = not any(one.namespace == each.target.namespace for one in cluster.workloads)
         for text in _missing_target(each, cluster):
-            yield Problem.from_subject(each, text, unknown=alone or not cluster.sees_objects)
+            yield Problem.from_subject(each, text, unknown=alone or not cluster.sees_objects, doubt=cluster.doubt)
         for text in _missing_authentication(each, cluster):
-            yield Problem.from_subject(each, text, unknown=not cluster.sees_objects)
+            yield Problem.from_subject(each, text, unknown=not cluster.sees_objects, doubt=cluster.doubt)
 
 
 def _missing_target(scaler: Scaler, cluster: Cluster) -> Iterator[str]:
@@ -219,7 +219,9 @@ def update_of_groups_that_needs_spare_nodes(case: Case) -> Iterator[Problem]:
         ):
             continue
         pods_needed = f"{(groups + surge) * size} pods, but the pools have room for {groups * size}"
-        yield Problem.from_subject(owner, f"an update creates {pods_needed}", unknown=not case.cluster.whole)
+        yield Problem.from_subject(
+            owner, f"an update creates {pods_needed}", unknown=not case.cluster.whole, doubt=case.cluster.doubt
+        )
 
 
 @rule(

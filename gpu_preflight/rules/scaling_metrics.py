@@ -319,7 +319,7 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
         message = (
             f"chart dcgm-exporter creates a ServiceMonitor, but the input doesn't install its API group {_MONITORS}"
         )
-        yield Problem(chart, message, unknown=not cluster.sees_software)
+        yield Problem(chart, message, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU462", "error", source="https://kubernetes.io/docs/reference/kubernetes-api/autoscaling/", stops=False)

@@ -65,6 +65,8 @@ SAID_ELSEWHERE = {
 }
 _VALIDATION = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
 _EKS = "AWS::EKS::"
+_NEWER = "a newer version of its API than the one that was checked may accept it"
+_EXCERPT = "the file may have only a part of the object"
 _OF_A_CLUSTER = (
     "AWS::EKS::Addon",
     "AWS::EKS::AccessEntry",
@@ -295,7 +297,8 @@ def _problems(each: Object, fault: Fault, cluster: Cluster, *, unknown: bool) ->
     of_eksctl = cluster_or_config(each, cluster.resources)
     for subject in cluster.dependent_parts(each) if of_eksctl is each else [of_eksctl]:
         unsure = unknown or fault.newer or other is not None
-        problem = Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path)
+        doubt = _NEWER if fault.newer else _EXCERPT if unknown and fault.kind == "missing" else ""
+        problem = Problem(subject, f"{fault.text}{besides}", unknown=unsure, name=each.origin.path, doubt=doubt)
         yield problem.in_object(each, fault.path)
 
 
@@ -355,6 +358,9 @@ def _resource_problems(resource: Resource, fault: Fault, pools: list[Pool]) -> I
     # Inputs are often excerpts, and CloudFormation reports missing properties before it creates resources.
     lacks = fault.kind == "missing" and "." not in fault.path
     for pool in pools:
-        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks).in_object(resource, fault.path)
+        doubt = _NEWER if fault.newer else _EXCERPT
+        yield Problem.from_subject(pool, text, unknown=fault.newer or lacks, doubt=doubt).in_object(
+            resource, fault.path
+        )
     if not pools and not lacks:
-        yield Problem(resource, text, unknown=fault.newer, field=fault.path)
+        yield Problem(resource, text, unknown=fault.newer, field=fault.path, doubt=_NEWER)

@@ -317,7 +317,9 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
         else:
             brought = INSTALLED_BY.get(made)
             what = f"isn't installed; install add-on {brought}" if brought else "isn't installed by the input"
-            yield Problem.from_subject(workload, f"{text} {what}", unknown=brought is None or not cluster.sees_objects)
+            yield Problem.from_subject(
+                workload, f"{text} {what}", unknown=brought is None or not cluster.sees_objects, doubt=cluster.doubt
+            )
 
 
 def _runs(driver: str, cluster: Cluster) -> bool:

@@ -23,6 +23,7 @@ from gpu_preflight.cluster.images import has_driver
 from gpu_preflight.cluster.kueue import local_queues, workload_queue
 from gpu_preflight.cluster.network import class_has_subnet
 from gpu_preflight.cluster.objects import DataKind, keys_by_name, named_data
+from gpu_preflight.cluster.open_values import shortened
 from gpu_preflight.cluster.pools import group_tags, is_visible
 from gpu_preflight.cluster.software import operator_installs
 from gpu_preflight.cluster.storage import claimed
@@ -32,7 +33,7 @@ from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.taints import untolerated
 from gpu_preflight.node.instance_types import own_name
 from gpu_preflight.node.nodes import NodeToBe
-from gpu_preflight.reading.unknown import Unknown, choices, is_expression, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, choices, dig, is_expression, items, known_text, mapping, mappings
 from gpu_preflight.scheduling.demand import Demand
 from gpu_preflight.scheduling.fitting import check_labels, check_ports, check_resources, evictions
 from gpu_preflight.scheduling.verdict import PoolVerdict
@@ -47,6 +48,8 @@ _DATA: tuple[DataKind, ...] = ("Secret", "ConfigMap")
 @dataclass(frozen=True, slots=True)
 class Openings:
     """Values of a pool that are known at deployment only. They are computed once and used for every pod.
+
+    Texts name the field and the value as it is written; a text is empty if the value is known.
 
     Attributes:
         limits: A limit of the NodePool.
@@ -66,16 +69,16 @@ class Openings:
         launch: Whether its launch template, which may set labels, is missing from the input.
     """
 
-    limits: bool = False
-    requirements: bool = False
-    labels: bool = False
-    taints: bool = False
-    types: bool = False
-    image: bool = False
+    limits: str = ""
+    requirements: str = ""
+    labels: str = ""
+    taints: str = ""
+    types: str = ""
+    image: str = ""
     tags: tuple[str, ...] = ()
     disk: bool = False
     least: bool = False
-    most: bool = False
+    most: str = ""
     resized: bool = False
     closes: bool = False
     foreign: str = ""
@@ -89,16 +92,16 @@ _NONE = Openings()
 def openings(pool: Pool) -> Openings:
     """Return the values of a pool that are known at deployment only."""
     return Openings(
-        limits=_has_unknown(pool.properties.get("limits")),
-        requirements=any(each.values is None for each in pool.requirements),
-        labels=isinstance(pool.properties.get("Labels"), Unknown),
-        taints=isinstance(pool.properties.get("Taints"), Unknown),
-        types=pool.is_group and _is_type_open(pool),
-        image=_is_image_open(pool),
+        limits=_open_limit(pool.properties.get("limits")),
+        requirements=next((f"requirement of {each.key}" for each in pool.requirements if each.values is None), ""),
+        labels=_named("Labels", pool.properties.get("Labels")),
+        taints=_named("Taints", pool.properties.get("Taints")),
+        types=_open_types(pool) if pool.is_group and _is_type_open(pool) else "",
+        image=_open_image(pool) if _is_image_open(pool) else "",
         tags=tuple(_open_tags(pool)),
         disk=None in pool.launch.disk_sizes.values(),
         least=pool.min_nodes is None and pool.is_group,
-        most=pool.is_group and pool.max_nodes is None,
+        most=_open_max(pool) if pool.is_group and pool.max_nodes is None else "",
         resized=pool.resized,
         closes=pool.closes,
         foreign=next(_foreign(pool), "") if pool.kind == "auto-mode" else "",
@@ -147,11 +150,11 @@ def _open_of_limits(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tup
     """Yield each unknown value that affects how many pods fit: the kinds of reasons it may remove, and its name."""
     one_runs = bool(pool.min_nodes) and wanted.workload.replicas in (0, 1)
     if open_.most and not one_runs:
-        yield ("limit",), "the pool's maximum"
+        yield ("limit",), f"its {open_.most}"
     if wanted.workload.replicas is None and (pool.max_nodes is not None or pool.limits):
         yield ("limit",), "the number of replicas"
     if open_.limits:
-        yield ("limit",), "a limit of the NodePool"
+        yield ("limit",), f"its {open_.limits}"
 
 
 def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tuple[tuple[str, ...], str]]:
@@ -161,17 +164,17 @@ def _open_of_nodes(wanted: Demand, pool: Pool, open_: Openings) -> Iterable[tupl
     if wanted.pod.may_ask_for_gpu and not wanted.pod.asks_for_gpu:
         yield ("taint",), "the pod's request of GPUs, for which EKS adds a toleration,"
     if open_.requirements:
-        yield _EVERY, "a requirement of the NodePool"
+        yield _EVERY, f"its {open_.requirements}"
     if open_.labels:
-        yield _OF_NODES, "the labels of its nodes"
+        yield _OF_NODES, f"the value of its {open_.labels}"
     if open_.taints:
-        yield ("taint",), "the taints of its nodes"
+        yield ("taint",), f"the value of its {open_.taints}"
     if open_.types:
-        yield _OF_NODES, "the instance type"
+        yield _OF_NODES, f"its {open_.types}"
     if open_.image and _asks_more_than_a_cpu(wanted):
-        yield _OF_NODES, "the image of its nodes"
+        yield _OF_NODES, f"its {open_.image}"
     if not pool.min_nodes and any(wanted.requests.get(each) for each in open_.tags):
-        yield ("autoscaler",), "the amount in its tags"
+        yield ("autoscaler",), f"the amount of {', '.join(open_.tags)} in its tags"
 
 
 def _asks_more_than_a_cpu(wanted: Demand) -> bool:
@@ -221,9 +224,33 @@ def _is_open_tag(key: str, value: object) -> bool:
     return key.startswith(RESOURCE_TAG) and (isinstance(value, Unknown) or is_expression(str(value)))
 
 
-def _has_unknown(value: object) -> bool:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
-    return any(isinstance(each, Unknown) for each in values)
+def _named(field: str, value: object) -> str:
+    """Return a field with its unknown value as it is written; empty for a known value."""
+    return f"{field} ({shortened(str(value))})" if isinstance(value, Unknown) else ""
+
+
+def _open_limit(limits: object) -> str:
+    """Return the first limit of a NodePool that isn't known; empty if all are."""
+    if not isinstance(limits, dict):
+        return _named("limits", limits)
+    return next((_named(f"limit of {name}", each) for name, each in limits.items() if isinstance(each, Unknown)), "")
+
+
+def _open_types(pool: Pool) -> str:
+    written = pool.properties.get("InstanceTypes") or pool.launch.instance_type
+    first = next((each for each in (written, *items(written)) if isinstance(each, Unknown)), None)
+    return _named("instance type", first) or "instance type"
+
+
+def _open_image(pool: Pool) -> str:
+    terms = [each.get(key) for each in pool.launch.image_terms for key in ("name", "ssmParameter")]
+    found = (each for each in (pool.properties.get("AmiType"), *pool.launch.aliases, *terms))
+    return next((_named("image", each) for each in found if isinstance(each, Unknown)), "image")
+
+
+def _open_max(pool: Pool) -> str:
+    sizes = (dig(dict(pool.properties), "ScalingConfig", "MaxSize"), pool.properties.get("MaxSize"))
+    return next((_named("maximum", each) for each in sizes if isinstance(each, Unknown)), "maximum")
 
 
 def check_daemon_set(wanted: Demand, pool: Pool, nodes: tuple[NodeToBe, ...]) -> PoolVerdict:

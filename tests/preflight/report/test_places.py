@@ -40,7 +40,7 @@ def _check(folder: Path, node_class: str) -> Report:
 
 
 def _found(report: Report, rule: str) -> FindingView:
-    [found] = [each for each in finding_views(Lines(), report.findings) if each.id == rule]
+    [found] = [each for each in finding_views(Lines(), report.findings, report.cases) if each.id == rule]
     return found
 
 
