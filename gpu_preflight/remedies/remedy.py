@@ -35,6 +35,7 @@ from gpu_preflight.remedies.pools import (
 from gpu_preflight.remedies.workloads import (
     as_believed,
     bounded,
+    corrected,
     fewer,
     larger,
     larger_queue,
@@ -194,8 +195,9 @@ class Remedy:
 def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str] = frozenset()) -> tuple[Remedy, ...]:
     """Return the fixes for a workload, in the order in which to try them.
 
-    First the pool is changed: its types, its disk and labels, then its limit or size. Then only the pod's tolerations
-    and selector are changed. Last, the pods get smaller or fewer, which is a condition of the fix.
+    First, typos in the labels that the pod selects are corrected, together with other cheap changes of the pod. Then
+    the pool is changed: its types, its disk and labels, then its limit or size. Then only the pod's tolerations and
+    selector are changed. Last, the pods get smaller or fewer, which is a condition of the fix.
 
     Args:
         given: The input.
@@ -210,7 +212,7 @@ def remedies(given: Input, case: Case, verdict: Verdict, running: frozenset[str]
     trials = Trials(given, case, verdict.workload, running, _MOST_TRIALS)
     steps = _MOST_STEPS if size <= _MOST_FOR_MORE else 1
     found: list[tuple[tuple[Change, ...], tuple[str, ...]]] = [
-        *((_plan(trials, way, case, verdict, steps), ()) for way in (_pool_changes, _pod_changes)),
+        *((_plan(trials, way, case, verdict, steps), ()) for way in (_corrections, _pool_changes, _pod_changes)),
         *((_plan(trials, way, case, verdict, steps), (_WITH_LESS,)) for way in (_smaller, _smaller_as_believed)),
         (_plan(trials, _with_fewer, case, verdict, steps), (_WITH_FEWER,)),
     ]
@@ -311,7 +313,7 @@ def _suited(case: Case, verdict: Verdict, judged: PoolVerdict, more_memory: int 
     yield from changes
     selected = frozenset({key for key, _ in missing_labels(wanted, node)} if changes else ())
     chosen = frozenset(each.key for each in wanted.pod.selection.selector if _is_of_types(each.key)) if changes else ()
-    yield from moved(wanted, verdict.workload, pool.taints, node, selected | frozenset(chosen))
+    yield from _moved(case, verdict, judged, selected | frozenset(chosen))
     yield from tolerating_plugins(pool, pool.taints, case)
 
 
@@ -322,10 +324,30 @@ def _is_of_types(key: str) -> bool:
     )
 
 
+def _moved(
+    case: Case, verdict: Verdict, judged: PoolVerdict, selected: frozenset[str] = frozenset()
+) -> Iterator[Change]:
+    """Yield changes that allow a pod on a pool: corrected typos, then tolerations, labels and the device."""
+    nodes = case.nodes(judged.pool)
+    typos = [each for each in corrected(verdict.workload, nodes) if selected.isdisjoint(each.value)]
+    yield from typos
+    fixed = frozenset(key for each in typos if each.property[-1] == "nodeSelector" for key in each.value)
+    yield from moved(verdict.demand, verdict.workload, judged.pool.taints, _node(case, judged.pool), selected | fixed)
+
+
+def _corrections(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
+    """Yield changes of the pod, if it selects a label with a typo: the corrected label, tolerations and the rest."""
+    for each in _near(case, verdict):
+        if typos := tuple(corrected(verdict.workload, case.nodes(each.pool))):
+            yield typos
+            yield tuple(_moved(case, verdict, each))
+
+
 def _pod_changes(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
     """Yield tolerations, selectors, the device that a node offers, and the removal of a runtime class."""
     yield tuple(without_runtime(verdict.workload))
     for each in _near(case, verdict):
+        yield tuple(_moved(case, verdict, each))
         yield tuple(moved(verdict.demand, verdict.workload, each.pool.taints, _node(case, each.pool)))
 
 
@@ -335,7 +357,7 @@ def _smaller(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change,
     for each in _near(case, verdict):
         node = _node(case, each.pool)
         lower = tuple(smaller(verdict.demand, verdict.workload, node))
-        yield (*moved(verdict.demand, verdict.workload, each.pool.taints, node), *lower) if lower else ()
+        yield (*_moved(case, verdict, each), *lower) if lower else ()
 
 
 def _smaller_as_believed(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:
@@ -343,7 +365,7 @@ def _smaller_as_believed(case: Case, verdict: Verdict, runs: Runs) -> Iterator[t
     for each in _near(case, verdict):
         node = _node(case, each.pool)
         lower = tuple(as_believed(verdict.demand, verdict.workload, node))
-        yield (*moved(verdict.demand, verdict.workload, each.pool.taints, node), *lower) if lower else ()
+        yield (*_moved(case, verdict, each), *lower) if lower else ()
 
 
 def _with_fewer(case: Case, verdict: Verdict, runs: Runs) -> Iterator[tuple[Change, ...]]:

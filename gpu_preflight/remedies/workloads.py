@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.regions import is_seen_zone, is_zone_name
 from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, resources, show
+from gpu_facts.refusals import near
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU, NVIDIA
 from gpu_preflight.admission.quotas import Shortage
 from gpu_preflight.case import Case
@@ -22,7 +26,7 @@ from gpu_preflight.model.programs import programs
 from gpu_preflight.model.taints import Taint, untolerated
 from gpu_preflight.node.instance_types import own_name
 from gpu_preflight.node.nodes import NodeToBe
-from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, items, mapping, mappings
 from gpu_preflight.remedies.change import Change, pod_path, written
 from gpu_preflight.scheduling.demand import Demand
 
@@ -30,6 +34,8 @@ from gpu_preflight.scheduling.demand import Demand
 _SIZE = regex(
     r"--?(?:tensor[-_]parallel(?:[-_]size)?|tp(?:[-_]size)?|nproc[-_]per[-_]node|num[-_]gpus|num[-_]shard)[= ]+(\d+)"
 )
+# How similar a label must be to the one that it may mean.
+_CLOSE = 0.75
 _OF_HPA = ("minReplicas", "maxReplicas")
 _OF_KEDA = ("minReplicaCount", "maxReplicaCount")
 
@@ -74,6 +80,65 @@ def moved(
     yield from _tolerations(wanted, workload, taints, path, spec)
     yield from _selector(wanted, workload, node, path, selected)
     yield from _offered(wanted, workload, node)
+
+
+def corrected(workload: Workload, nodes: Iterable[NodeToBe]) -> Iterator[Change]:
+    """Yield node selectors and required node affinity in which typos are corrected to labels of some nodes.
+
+    Args:
+        workload: The pods.
+        nodes: A node of each kind that a pool may have.
+    """
+    path = pod_path(workload.owner)
+    labels: dict[str, set[str]] = {}
+    for node in nodes:
+        for key, value in node.labels.items():
+            if isinstance(value, LabelValues) and not value.all_but:
+                labels.setdefault(key, set()).update(value.values)
+    if path is None or not labels:
+        return
+    spec = dig(workload.owner.content, *path)
+    for key, value in mapping(dig(spec, "nodeSelector")).items():
+        if isinstance(value, str) and (right := _label_meant(key, [value], labels)) is not None:
+            text = f"select {right[0]}={right[1][0]} instead of {key}={value}"
+            yield _set(workload, text, (*path, "nodeSelector"), {key: None, right[0]: right[1][0]})
+    yield from _corrected_affinity(workload, path, spec, labels)
+
+
+def _corrected_affinity(
+    workload: Workload, path: tuple[str, ...], spec: Any, labels: Mapping[str, AbstractSet[str]]
+) -> Iterator[Change]:
+    place = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    terms, texts = list[dict[str, Any]](), list[str]()
+    for term in mappings(dig(spec, *place, "nodeSelectorTerms")):
+        expressions = []
+        for each in mappings(term.get("matchExpressions")):
+            key, values = each.get("key"), [one for one in items(each.get("values")) if isinstance(one, str)]
+            right = _label_meant(str(key), values, labels) if each.get("operator") == "In" else None
+            if right is not None:
+                texts.append(f"require {right[0]} In ({', '.join(right[1])}) instead of {key} In ({', '.join(values)})")
+            expressions.append({**each, "key": right[0], "values": right[1]} if right else each)
+        terms.append({**term, "matchExpressions": expressions} if expressions else term)
+    if texts:
+        yield _set(workload, ", and ".join(texts), (*path, *place), {"nodeSelectorTerms": terms})
+
+
+def _label_meant(key: str, values: list[str], labels: Mapping[str, AbstractSet[str]]) -> tuple[str, list[str]] | None:
+    """Return key and values of labels that a typo most likely means; ``None`` if the label exists, or none is near."""
+    right = key if key in labels else near(key, labels, closeness=_CLOSE)
+    if right is None or not values or (right == key and not labels[key].isdisjoint(values)):
+        return None
+    if any(each not in labels[right] and _is_of_ec2(each) for each in values):
+        return None
+    meant = [each if each in labels[right] else near(each, labels[right], closeness=_CLOSE) for each in values]
+    known = [each for each in meant if each is not None]
+    return (right, known) if len(known) == len(values) else None
+
+
+def _is_of_ec2(value: str) -> bool:
+    """Whether a value names something that EC2 has, so that it isn't a typo: a zone, or a part of an instance type."""
+    names = {part for row in catalogue().values() for part in (row.name, *row.name.split("."), row.gpu_model.lower())}
+    return value.lower() in names or (is_zone_name(value) and is_seen_zone(value))
 
 
 def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:
