@@ -178,6 +178,15 @@ class FormatFile(click.ParamType[Any]):
         return Word(JUDGED).convert(form, param, ctx), file
 
 
+# Names of programs that users may write for a component.
+_PROGRAMS = {
+    "nvidia-device-plugin": "device-plugin",
+    "k8s-device-plugin": "device-plugin",
+    "gpu-operator": "device-plugin",
+    "aws-efa-k8s-device-plugin": "efa-device-plugin",
+}
+
+
 class Components(click.ParamType[Any]):
     """Components that run in the cluster although the input doesn't contain them."""
 
@@ -185,15 +194,15 @@ class Components(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
         """Accept names of components, with commas between them."""
-        from gpu_facts.refusals import did_you_mean
+        from gpu_facts.refusals import near
         from gpu_preflight.model.cluster import COMPONENTS
 
         named = [each.strip() for each in str(value).split(",") if each.strip()]
         for each in named:
             if each not in COMPONENTS:
-                self.fail(
-                    f"must be among {', '.join(COMPONENTS)}, got {each!r}{did_you_mean(each, COMPONENTS)}", param, ctx
-                )
+                meant = near(each, (*COMPONENTS, *_PROGRAMS))
+                hint = f"; did you mean {_PROGRAMS.get(meant, meant)!r}?" if meant else ""
+                self.fail(f"must be among {', '.join(COMPONENTS)}, got {each!r}{hint}", param, ctx)
         return frozenset(named)
 
 

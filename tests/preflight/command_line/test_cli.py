@@ -333,6 +333,8 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("review", CLUSTER, CLUSTER, "--max-added-gpus", "-1"), "from 0, such as 40, got '-1'"),
         (("explain", CLUSTER, "-f", FAILING), "the_taint.yaml: must hold a workload, got none"),
         (("check", CLUSTER, "--parameter", "Most"), "must be KEY=VALUE, got 'Most'"),
+        (("check", "--assume", "nvidia-device-plugin"), "got 'nvidia-device-plugin'; did you mean 'device-plugin'?"),
+        (("check", "--assume", "aws-efa-plugin"), "got 'aws-efa-plugin'; did you mean 'efa-device-plugin'?"),
         (("check", CLUSTER, "--parameter", "Most=3"), "must name a parameter of a template (none), got 'Most'"),
         (("check", CLUSTER, "--output", "nowhere/out.txt"), "nowhere/out.txt: must be a file that can be written"),
         (("instances", "--gpu", "H1000"), "did you mean 'H100'?"),
