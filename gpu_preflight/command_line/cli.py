@@ -365,7 +365,7 @@ def images(
     if copy_script:
         console.write(copy_script, render(view))
     console.emit(view, form, output)
-    console.warn_of_old_data()
+    console.warn_of_old_data("pins")
     return _exit_code(view, options["strict"])
 
 

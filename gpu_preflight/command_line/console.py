@@ -250,12 +250,16 @@ def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) 
         warn(text)
 
 
-def warn_of_old_data() -> None:
-    """Warn on standard error if data of this version is old as of the day of the check."""
+def warn_of_old_data(*used: str) -> None:
+    """Warn on standard error if data of this version is old as of the day of the check.
+
+    Args:
+        used: The names of the data that the answer uses. Default: all.
+    """
     from gpu_facts.data_age import MAX_AGE_DAYS, outdated
     from gpu_facts.today import today
 
-    if old := outdated(today()):
+    if old := [each for each in outdated(today()) if each.name in (used or (each.name,))]:
         listed = ", ".join(f"{each.name} {each.day}" for each in old)
         warn(f"data is more than {MAX_AGE_DAYS} days old: {listed}; a newer version of gpu-constructs may know more")
 

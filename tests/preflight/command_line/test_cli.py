@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -490,6 +490,17 @@ def test_old_data_is_one_warning_outside_of_the_report(command: Sequence[str]) -
     assert str(oldest) in warning
     assert "days old" not in late.stdout
     assert late.returncode == in_time.returncode
+
+
+def test_images_are_not_read_from_the_catalogue_and_have_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    pins = next(each.day for each in data_age.data_sets() if each.name == "pins")
+
+    late = datetime.combine(pins + timedelta(days=data_age.MAX_AGE_DAYS + 1), time(12), timezone.utc)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(late.timestamp())))
+
+    told = as_process("images", CLUSTER).stderr
+
+    assert re.fullmatch(r"gpu-constructs: data is more than 90 days old: pins \S+; a newer version .*\n", told)
 
 
 def test_help_names_every_command() -> None:
