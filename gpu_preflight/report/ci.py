@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree
 
 from gpu_facts.light import dataclass, regex
@@ -30,6 +30,7 @@ from gpu_preflight.report.sarif import (
     repository_path,
 )
 from gpu_preflight.report.wording import headline, hidden_text, printable, skipped_text
+from gpu_preflight.rule import POSSIBLE, Severity
 
 if TYPE_CHECKING:
     from gpu_preflight.report.review_view import ReviewView
@@ -51,6 +52,7 @@ class _Result:
     Attributes:
         level: ``error``, ``warning`` or ``note``.
         fails: Whether it is a certain error that isn't accepted.
+        possible: The severity of its rule if it only may be true, which has a lower level; otherwise empty.
     """
 
     id: str
@@ -60,12 +62,18 @@ class _Result:
     fix: str
     origin: FindingOrigin
     fails: bool
+    possible: Severity | Literal[""] = ""
+
+    @property
+    def kind(self) -> str:
+        """Its severity for people: ``error``, ``possible error``."""
+        return f"{POSSIBLE}{self.possible}" if self.possible else self.level
 
 
 def concise(view: CheckView | ReviewView) -> str:
     """Return a line for each result, as compilers write them, and the outcome."""
     found = [each for each in _new(view) if each.id != _HIDDEN]
-    lines = [f"{_place(each.origin)}: {each.level}: {each.id} {each.text} [{each.origin.path}]" for each in found]
+    lines = [f"{_place(each.origin)}: {each.kind}: {each.id} {each.text} [{each.origin.path}]" for each in found]
     told = headline(view) if view.command == "review" else hidden_text(view)
     return "\n".join(
         [*map(printable, lines), printable(f"{view.command}: {view.outcome}{'; ' if told else ''}{told}"), ""]
@@ -144,7 +152,8 @@ def _parts(view: CheckView | ReviewView, *, standing: bool) -> Iterator[_Result]
         if each.acknowledged is None and (standing or state != "unchanged"):
             rendered = f" (rendered from {each.origin.template})" if each.origin.is_rendered_text else ""
             text = f"{message(each)}{rendered}"
-            yield _Result(each.id, level(each), each.title, text, each.fix, each.origin, each.fails)
+            possible = each.severity if each.unknown else ""
+            yield _Result(each.id, level(each), each.title, text, each.fix, each.origin, each.fails, possible)
     for part in view.unread:
         fix = "give the checker what is deployed in its place"
         yield _Result(

@@ -18,6 +18,7 @@ from gpu_preflight.report import ci
 from gpu_preflight.report.finding_view import FindingOrigin
 from gpu_preflight.report.review_view import ReviewView, review_view
 from gpu_preflight.report.view import CheckView, check_view
+from gpu_preflight.rule import Severity
 from tests.preflight.judging.test_conditions import pod, pool, report_of
 from tests.preflight.report import samples
 
@@ -48,6 +49,15 @@ def test_concise_is_a_line_for_each_finding() -> None:
     assert [line.split(": ")[1] for line in lines[:-1]] == ["error", "error", "warning", "note", "note"]
     assert lines[-2] == ("app.yaml: note: unread not checked: its manifest is a parameter [Stack/Manifest]")
     assert lines[-1] == "check: fail"
+
+
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_concise_names_a_possible_error_and_others_have_a_lower_level(severity: Severity) -> None:
+    maybe = replace(checked().findings[0], severity=severity, unknown=True, doubt="may be true: x", fails=False)
+    view = replace(checked(), findings=(maybe,), unread=())
+
+    assert ci.concise(view).startswith(f"app.yaml: possible {severity}: GPU901 pool Train: has none (may be true: x)")
+    assert ci.github(view).startswith("::warning " if severity == "error" else "::notice ")
 
 
 def test_github_annotates_errors_first() -> None:
