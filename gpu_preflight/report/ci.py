@@ -152,7 +152,7 @@ def _parts(view: CheckView | ReviewView, *, standing: bool) -> Iterator[_Result]
         if each.acknowledged is None and (standing or state != "unchanged"):
             rendered = f" (rendered from {each.origin.template})" if each.origin.is_rendered_text else ""
             text = f"{message(each)}{rendered}"
-            possible = each.severity if each.unknown else ""
+            possible = each.severity if each.unknown and level(each) != each.severity else ""
             yield _Result(each.id, level(each), each.title, text, each.fix, each.origin, each.fails, possible)
     for part in view.unread:
         fix = "give the checker what is deployed in its place"

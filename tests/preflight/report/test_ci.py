@@ -54,7 +54,7 @@ def test_concise_is_a_line_for_each_finding() -> None:
 @pytest.mark.parametrize("severity", ["error", "warning"])
 def test_concise_names_a_possible_error_and_others_have_a_lower_level(severity: Severity) -> None:
     maybe = replace(checked().findings[0], severity=severity, unknown=True, doubt="may be true: x", fails=False)
-    view = replace(checked(), findings=(maybe,), unread=())
+    view = replace(checked(), findings=(maybe,), unread=(), outcome="unknown")
 
     assert ci.concise(view).startswith(f"app.yaml: possible {severity}: GPU901 pool Train: has none (may be true: x)")
     assert ci.github(view).startswith("::warning " if severity == "error" else "::notice ")
