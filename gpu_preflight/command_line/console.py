@@ -245,7 +245,8 @@ def tell_unused(lines: Iterable[Acknowledgement], mistaken: Iterable[str] = ()) 
     for text in mistaken:
         warn(text)
     for each in lines:
-        where = "" if each.path == "*" else f" at {each.path}"
+        within = getattr(each, "within", "*") if each.accepted_by == "settings" else "*"
+        where = "".join(f" {word} {place}" for word, place in (("at", each.path), ("in", within)) if place != "*")
         text = f"{each.file}: acknowledgement of {each.id}{where} accepts nothing; remove it"
         warn(text)
 

@@ -106,10 +106,11 @@ def filtered(report: Report, paths: Sequence[str], options: dict[str, Any]) -> R
     applied = filters(options, clusters=clusters)
     if applied is None:
         return report
-    from gpu_preflight.judging.baseline import stale_entries
+    from gpu_preflight.judging.baseline import stale_entries, stale_settings
 
     result = applied.applied(report)
-    console.tell_unused(stale_entries(applied.unused(result), paths))
+    unused = applied.unused(result)
+    console.tell_unused((*stale_entries(unused, paths), *stale_settings(unused, paths)))
     return result
 
 

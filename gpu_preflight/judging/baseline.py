@@ -32,6 +32,7 @@ from gpu_preflight.rules.pods import pending_problem
 
 VERSION = 1
 _DAY = regex(r"\d{4}-\d{2}-\d{2}")
+_WILDCARD = regex(r"[*?\[]")
 KINDS = tuple(f"{possible}{severity}" for severity in SEVERITIES for possible in ("", POSSIBLE))
 _TEXTS = ("rule", "path", "kind", "file", "reason", "date")
 _KEYS = (*_TEXTS, "count")
@@ -53,6 +54,11 @@ class FileAcknowledgement(Acknowledgement):
     def accepts(self, finding: Finding) -> bool:
         """Whether it accepts a finding: one of its rule, path and file."""
         return Acknowledgement.accepts(self, finding) and self.is_within(finding.problem.origin)
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is for some places only. A rule that settings ignore everywhere may find nothing."""
+        return self.path != "*" or self.within != "*"
 
     def is_within(self, origin: Origin) -> bool:
         """Whether the file of an origin matches the pattern."""
@@ -120,14 +126,14 @@ class Filters:
         return ruled and (not self.clusters or finding.cluster in self.clusters)
 
     def unused(self, report: Report) -> tuple[Acknowledgement, ...]:
-        """Return the entries of a baseline that accept nothing in a report.
+        """Return the entries of a baseline, and of settings for some places, that accept nothing in a report.
 
         Args:
             report: The report, before or after these filters.
         """
         found = (*report.findings, *report.unselected, *pending_findings(report))
-        baseline = (each for each in self.accepted if each.accepted_by == "baseline")
-        return tuple(each for each in baseline if not any(map(each.accepts, found)))
+        placed = (each for each in self.accepted if isinstance(each, FileAcknowledgement) and each.is_placed)
+        return tuple(each for each in placed if not any(map(each.accepts, found)))
 
 
 def pending_findings(report: Report) -> list[Finding]:
@@ -372,10 +378,30 @@ def stale_entries(unused: Iterable[Acknowledgement], paths: Sequence[str]) -> tu
         unused: Entries that accept nothing.
         paths: The files and folders that were read.
     """
+    entries = (each for each in unused if isinstance(each, BaselineEntry))
+    return tuple(each for each in entries if _was_read(each.file, each.plain_file, paths))
+
+
+def stale_settings(unused: Iterable[Acknowledgement], paths: Sequence[str]) -> tuple[FileAcknowledgement, ...]:
+    """Return the unused places in settings: paths, and files that were read or don't exist any more.
+
+    Args:
+        unused: Entries that accept nothing.
+        paths: The files and folders that were read.
+    """
+    placed = (each for each in unused if each.accepted_by == "settings" and isinstance(each, FileAcknowledgement))
+    # A pattern may match each file in the folder before its first wildcard.
+    return tuple(each for each in placed if each.within == "*" or _was_read(each.file, _literal(each.within), paths))
+
+
+def _literal(pattern: str) -> str:
+    """Return a path, or of a pattern the folder before its first wildcard."""
+    found = _WILDCARD.search(pattern)
+    return pattern[: found.start()].rpartition("/")[0] if found else pattern
+
+
+def _was_read(file: str, place: str, paths: Sequence[str]) -> bool:
+    """Whether a place, relative to the folder of a file, was read, or doesn't exist."""
+    place = os.path.abspath(os.path.join(os.path.dirname(file), place))
     read = [os.path.abspath(each) for each in paths]
-
-    def was_read(entry: BaselineEntry) -> bool:
-        place = os.path.abspath(os.path.join(os.path.dirname(entry.file), entry.plain_file))
-        return not os.path.exists(place) or any(place == each or place.startswith(f"{each}{os.sep}") for each in read)
-
-    return tuple(each for each in unused if isinstance(each, BaselineEntry) and was_read(each))
+    return not os.path.exists(place) or any(place == each or place.startswith(f"{each}{os.sep}") for each in read)

@@ -152,6 +152,38 @@ def test_a_rule_is_ignored_at_a_file_or_a_path(place: str, accepted: bool) -> No
     assert findings("app.yaml")["GPU001"] == ("known" if accepted else None)
 
 
+@pytest.mark.parametrize(
+    ("place", "arguments", "where"),
+    [
+        ('path = "app/*"', ["app.yaml"], ""),
+        ('path = "other/*"', ["app.yaml"], " at other/*"),
+        ('file = "app.yaml"', ["app.yaml"], ""),
+        ('file = "gone.yaml"', ["app.yaml"], " in gone.yaml"),
+        ('path = "x"\nfile = "app.yaml"', ["app.yaml"], " at x in app.yaml"),
+        ('file = "other.yaml"', ["app.yaml"], ""),
+        ('file = "other.yaml"', ["."], " in other.yaml"),
+        ('file = "o*.yaml"', ["app.yaml"], ""),
+        ('file = "o*.yaml"', ["."], " in o*.yaml"),
+    ],
+)
+def test_a_place_in_the_settings_that_accepts_nothing_is_reported(
+    place: str, arguments: list[str], where: str, folder: Path
+) -> None:
+    (folder / "other.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}")
+    write(f'[[ignore-at]]\nrule = "GPU001"\nreason = "known"\n{place}\n')
+
+    told = Done("check", *arguments).err
+
+    line = f"gpu-constructs: gpu-constructs.toml: acknowledgement of GPU001{where} accepts nothing; remove it\n"
+    assert told == (line if where else "")
+
+
+def test_a_rule_that_is_ignored_everywhere_may_find_nothing() -> None:
+    write('[ignore]\nGPU009 = "not used here"\n')
+
+    assert Done("check", "app.yaml").err == ""
+
+
 def test_a_folder_stands_for_its_files(folder: Path) -> None:
     (folder / "old").mkdir()
     (folder / "app.yaml").rename(folder / "old" / "app.yaml")
