@@ -9,7 +9,7 @@ from typing import Any
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.hardware.regions import is_unseen, price_list, price_text, usd_per_hour
 from gpu_facts.labels import ACCELERATOR, CAPACITY_TYPE, INSTANCE_TYPE, KARPENTER_DOMAIN, RESOURCE_TAG, ZONE
-from gpu_facts.quantities import GIB, MIB
+from gpu_facts.quantities import GIB
 from gpu_facts.resources import DEVICE_CLASS, DISK, GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.network import pool_region
@@ -32,11 +32,14 @@ from gpu_preflight.reading.eksctl.groups import TYPES_AS, eksctl_field_path, is_
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, written
 from gpu_preflight.scheduling.demand import Demand, smallest_first
+from gpu_preflight.scheduling.pool_limits import node_capacity, nodes_needed, pods_per_node
 from gpu_preflight.scheduling.verdict import PoolVerdict
 
 # Requirements of a NodePool, other than instance types, that a pod's selector may extend.
 _WIDENED = (CAPACITY_TYPE, ZONE)
 _REQUIREMENTS = ("spec", "template", "spec", "requirements")
+# Limits of a NodePool, the most important first.
+_LIMITED = (GPU, "cpu", "memory", "nodes")
 # Suggested sizes of volumes: steps up to the largest size of EBS.
 _STEP_GIB, _MOST_GIB = 10, 16_384
 # Images with CUDA need it (GPU048).
@@ -271,13 +274,21 @@ def _described_edits(edited: Iterable[tuple[dict[str, Any], dict[str, Any] | Non
             yield f"require {requirement(after)} instead of {requirement(before)}"
 
 
-def more_nodes(judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
-    """Yield the change that raises the max number of nodes of a pool by the number that some pods need."""
-    pool, nodes = judged.pool, -(-missing // max(judged.per_node or 1, 1))
+def more_nodes(wanted: Demand, judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
+    """Yield the change that raises the max number of nodes of a pool by the number that some pods need.
+
+    Args:
+        wanted: The requests of one pod.
+        judged: The pool.
+        missing: The number of pods that the pool has no room for.
+        case: The cluster.
+    """
+    pool = judged.pool
     if pool.is_group and pool.max_nodes is not None and pool.resource is not None:
+        nodes = nodes_needed(missing, max(judged.per_node or 1, 1))
         yield from _larger_group(judged, pool.resource, pool.max_nodes + nodes, case)
     elif not pool.is_group:
-        yield from _larger_node_pool(judged, nodes, case)
+        yield from _larger_node_pool(wanted, judged, missing, case)
 
 
 def _larger_group(judged: PoolVerdict, group: Resource, most: int, case: Case) -> Iterator[Change]:
@@ -300,26 +311,33 @@ def _size_change(group: Resource, size: tuple[str, ...], name: str, most: int, c
     return Change(text, resource.origin, size, value, key=resource.key, of_pool=True, written=names)
 
 
-def _larger_node_pool(judged: PoolVerdict, nodes: int, case: Case) -> Iterator[Change]:
-    """Yield the change of every limit of a NodePool that leaves no room for some more nodes."""
+def _larger_node_pool(wanted: Demand, judged: PoolVerdict, missing: int, case: Case) -> Iterator[Change]:
+    """Yield the change of every limit of a NodePool that leaves no room for some more pods.
+
+    Nodes of different types need different limits for the same pods. The limits are the lowest that one type needs.
+
+    Example: 3 pods of 3 GPUs need 3 nodes of 4 GPUs, so a limit of 12, or 2 nodes of 8 GPUs, so a limit of 16.
+    """
     pool = judged.pool
-    rows = [each.row for each in judged.nodes_taking or case.nodes(pool) if each.row]
-    of_node = {
-        GPU: max((each.ec2_gpus for each in rows), default=0),
-        "cpu": max((each.vcpus or 0 for each in rows), default=0) * 1000,
-        "memory": max((each.memory_mib or 0 for each in rows), default=0) * MIB,
-    }
-    # Nodes that the limits already allow count as room, so only the missing amount is added.
-    allowed = {name: pool.limits[name] // size for name, size in of_node.items() if size and name in pool.limits}
-    if pool.max_nodes is not None:
-        allowed["nodes"], of_node["nodes"] = pool.max_nodes, 1
-    needed = min(allowed.values(), default=0) + nodes
-    raised = {name: written(name, needed * of_node[name], up=True) for name, many in allowed.items() if many < needed}
+    nodes = list(judged.nodes_taking or case.nodes(pool))
+    nodes = [each for each in nodes if not lacking(wanted, each)] or nodes
+    needed = [_needed_limits(wanted, node, (judged.holds or 0) + missing, pool) for node in nodes if node.row]
+    least = min(needed, key=lambda each: [each.get(name, 0) for name in _LIMITED], default={})
+    now = {**pool.limits, "nodes": pool.max_nodes or 0}
+    raised = {name: written(name, amount, up=True) for name, amount in least.items() if amount > now[name]}
     if raised:
         to = ", ".join(f"{name} to {value}" for name, value in raised.items())
         text = f"raise limit {to} of NodePool {pool.name}"
         limits = {**mapping(pool.properties.get("limits")), **raised}
         yield Change(text, pool.origin, ("spec", "limits"), limits, of_pool=True)
+
+
+def _needed_limits(wanted: Demand, node: NodeToBe, pods: int, pool: Pool) -> dict[str, int]:
+    """Return the limits of a NodePool that pods need if all of its nodes have one type, with nodes that run."""
+    count = nodes_needed(pods, pods_per_node(wanted, node))
+    limited = [*pool.limits, *(["nodes"] if pool.max_nodes is not None else [])]
+    sizes = {name: 1 if name == "nodes" else node_capacity(name, node) for name in limited}
+    return {name: count * size + pool.in_use.get(name, 0) for name, size in sizes.items() if size}
 
 
 def tag_node_group(wanted: Demand, judged: PoolVerdict, node: NodeToBe) -> Iterator[Change]:

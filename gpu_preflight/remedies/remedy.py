@@ -409,8 +409,8 @@ def _with_more_nodes(case: Case, verdict: Verdict, taking: Iterable[PoolVerdict]
     replicas, judged = verdict.workload.replicas or 1, list(taking)
     missing = max(replicas - sum(each.holds or 0 for each in judged), 1)
     for each in judged:
-        yield tuple(more_nodes(each, missing, case))
-        yield tuple(more_nodes(each, replicas, case))
+        yield tuple(more_nodes(verdict.demand, each, missing, case))
+        yield tuple(more_nodes(verdict.demand, each, replicas, case))
 
 
 Remedies = Mapping[int, tuple[tuple[Remedy, ...], SmallestType | None]]

@@ -109,7 +109,7 @@ def node_limit(pool: Pool, node: NodeToBe, bound: int | None = None) -> int | No
     most = None if pool.max_nodes is None else _left("nodes", pool.max_nodes, pool)
     bounds = [each for each in (most, bound) if each is not None]
     bounds += [
-        _left(name, limit, pool) // size for name, limit in pool.limits.items() if (size := _capacity(name, node))
+        _left(name, limit, pool) // size for name, limit in pool.limits.items() if (size := node_capacity(name, node))
     ]
     return min(bounds, default=None)
 
@@ -125,7 +125,7 @@ def binding_limit(pool: Pool, taking: Sequence[NodeToBe], nodes: int, growth: Gr
         text = f"its maximum is {count(pool.max_nodes, 'node')}{running}, but the pods need {nodes}"
         bounds.append((_left("nodes", pool.max_nodes, pool), text))
     for name, limit in pool.limits.items():
-        smallest = min((_capacity(name, node) for node in taking), default=0)
+        smallest = min((node_capacity(name, node) for node in taking), default=0)
         if smallest > 0:
             most = _left(name, limit, pool) // smallest
             bounds.append((most, _limit_text(name, limit, most, nodes, pool)))
@@ -148,7 +148,7 @@ def _limit_text(name: str, limit: int, most: int, nodes: int, pool: Pool) -> str
     return f"{of_pool} allows {count(most, 'node')}, but the pods need {nodes}"
 
 
-def _capacity(name: str, node: NodeToBe) -> int:
+def node_capacity(name: str, node: NodeToBe) -> int:
     """Return the amount that one node counts against a limit of its NodePool."""
     row = node.row
     if row is None:
