@@ -16,11 +16,11 @@ from aws_cdk import Validations
 
 from gpu_facts._version import __version__
 from gpu_preflight.judging.check import check
+from gpu_preflight.judging.doubts import cases_by_title, doubt
 from gpu_preflight.reading.creation_stacks import CreationStacks
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import Stack, read_stacks
 from gpu_preflight.reading.objects import Position
-from gpu_preflight.report.wording import MAY_BE
 from gpu_preflight.rule import Finding
 from gpu_preflight.rules import rules
 
@@ -60,16 +60,16 @@ class GpuPreflight:
         """
         stacks = [_stack(each) for each in context.stack_templates]
         try:
-            findings = check(read_stacks(stacks)).findings
+            report = check(read_stacks(stacks))
         except UnusableInput as error:
             raise ValueError(str(error)) from error
         # Notes, such as the quota that pools need, would appear at every synth. `gpu-constructs check` shows them.
-        shown = [each for each in findings if each.acknowledged is None and each.rule.severity != "note"]
+        shown = [each for each in report.findings if each.acknowledged is None and each.rule.severity != "note"]
         # CDK names the innermost frame, which is one of this library where the library creates the resource.
-        lines = CreationStacks()
+        lines, cases = CreationStacks(), cases_by_title(report.cases)
         return cdk.PolicyValidationPluginReport(
             success=not any(each.counts for each in shown),
-            violations=[_violation(each, lines.find(each.problem.origin)) for each in shown],
+            violations=[_violation(each, doubt(each, cases), lines.find(each.problem.origin)) for each in shown],
         )
 
 
@@ -88,19 +88,15 @@ def _stack(template: cdk.PolicyValidationStack) -> Stack:
     return Stack(template.template_path, Path(template.stack_construct_path).name, account, region)
 
 
-def _violation(finding: Finding, line: Position | None) -> cdk.PolicyViolation:
+def _violation(finding: Finding, unsure: str, line: Position | None) -> cdk.PolicyViolation:
+    notes = "".join(f" ({each})" for each in (unsure, line) if each)
     return cdk.PolicyViolation(
         rule_name=finding.rule.id,
-        description=f"{_description(finding)} ({line})" if line else _description(finding),
+        description=f"{finding.rule.title}: {finding.problem.message}{notes}",
         fix=f"{finding.fix} {finding.rule.source}",
         severity="warning" if finding.problem.unknown else finding.rule.severity,
         violating_resources=[_resource(finding)],
     )
-
-
-def _description(finding: Finding) -> str:
-    may_be = f" ({MAY_BE})" if finding.problem.unknown else ""
-    return f"{finding.rule.title}: {finding.problem.message}{may_be}"
 
 
 def _resource(finding: Finding) -> cdk.PolicyViolatingResource:
