@@ -321,6 +321,59 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
     return console.FAILED if view.outcome in ("fail", *(("unknown",) if strict else ())) else console.PASSED
 
 
+@cli.command()
+@click.argument("paths", nargs=-1, type=File(), metavar="[DUMP]...")
+@click.option("--pod", metavar="POD", help="Explain only this pod or owner of pods: [NAMESPACE/]NAME or KIND/NAME.")
+@click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pod.")
+@click.option(
+    "--at",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
+    metavar="TIME",
+    help="When the dump was made, in UTC. Default: the latest time in it.",
+)
+@click.option(
+    "--print-commands", is_flag=True, help="Print a script that writes a dump with kubectl and aws, and exit."
+)
+@strict
+@written(*PLAIN)
+def doctor(
+    paths: tuple[str, ...],
+    pod: str | None,
+    namespace: str | None,
+    at: datetime | None,
+    print_commands: bool,
+    form: str,
+    output: str | None,
+    strict: bool,
+) -> int:
+    """Show why GPU pods of a running cluster don't run.
+
+    DUMP is the output of 'kubectl get ... -o json' or yaml, of 'kubectl logs' and of the AWS CLI, as files or folders.
+    The command changes nothing and connects to nothing.
+    """
+    if print_commands:
+        from gpu_preflight.doctor.commands import script
+
+        click.echo(script(), nl=False)
+        return console.PASSED
+    if not paths:
+        raise click.UsageError("DUMP must be given, got none; --print-commands prints how to make one")
+    from gpu_preflight.doctor.diagnosis import diagnose, find_target
+    from gpu_preflight.doctor.dump import read_dump
+    from gpu_preflight.doctor.live import Live
+    from gpu_preflight.doctor.unused import unused_gpus
+    from gpu_preflight.report.doctor_view import doctor_view
+
+    PROGRESS.step = "reading"
+    live = Live(_usable(read_dump, paths), at.replace(tzinfo=timezone.utc) if at else None)
+    PROGRESS.step = "looking for causes"
+    targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
+    view = doctor_view(live, [diagnose(live, each) for each in targets], () if pod else unused_gpus(live))
+    console.emit(view, form, output)
+    console.warn_of_old_data()
+    return _exit_code(view, strict)
+
+
 @cli.command(cls=ConfiguredCommand)
 @click.argument("paths", nargs=-1, type=File(), metavar="[PATH]...")
 @click.option(

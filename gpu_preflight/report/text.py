@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpu_preflight.report import plain_text
-from gpu_preflight.report.plain_text import Part, Text, command, findings_alike, heading, line, lines, table
+from gpu_preflight.report.plain_text import Listing, Part, Text, command, findings_alike, heading, line, lines, table
 from gpu_preflight.report.review_wording import (
     cost_notes,
     cost_rows,
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gpu_preflight.judging.review import Fate
     from gpu_preflight.model.answer import Reason
     from gpu_preflight.report.cluster_view import ClusterView, PoolVerdictView, PoolView, WorkloadView
+    from gpu_preflight.report.doctor_view import DoctorView
     from gpu_preflight.report.finding_view import FindingView, View
     from gpu_preflight.report.images_view import ImagesView
     from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
@@ -74,6 +75,7 @@ _STYLES = {
 PLAIN_WIDTH = 110
 # Nodes for all pods, even above the pool's max. It has two lines to leave more width for the last column.
 _NEEDED = "Nodes\nneeded"
+_NODES = ("Node", "Pool", "Type", "Idle", "Unusable", "USD/h", "Why")
 # Max number of listed values that only the deployment sets.
 _VALUES = 10
 
@@ -357,6 +359,30 @@ def _rules(view: RulesView) -> Iterator[Part]:
         yield from map(line, (f"why: {each.why}", f"fix: {each.fix}", f"source: {each.source}", f"place: {each.place}"))
 
 
+def _doctor(view: DoctorView) -> Iterator[Part]:
+    from gpu_preflight.report.doctor_wording import node_rows, not_looked_text, rows
+
+    if len(view.diagnoses) != 1:
+        yield line(view.headline, "bold")
+    for each in view.diagnoses:
+        yield heading(each.headline, "no" if each.causes else "unknown")
+        listed: list[tuple[Text, Text]] = []
+        for label, text, style in rows(each, view.at):
+            if style == "command":
+                yield from [Listing(listed)] if listed else []
+                yield command(text)
+                listed = []
+            else:
+                listed.append((line(label, "dim"), line(text, style, whole=True)))
+        yield from [Listing(listed)] if listed else []
+    if view.nodes:
+        yield heading("Nodes with idle or unusable GPUs")
+        yield table(_NODES, node_rows(view), right=_NODES[3:6])
+    if view.not_looked:
+        yield heading("Not looked at", "dim")
+        yield from (line(f"  {not_looked_text(each)}", "dim") for each in view.not_looked)
+
+
 _PARTS: dict[str, Callable[..., Iterator[Part]]] = {
     "check": _check,
     "explain": _explain,
@@ -364,4 +390,5 @@ _PARTS: dict[str, Callable[..., Iterator[Part]]] = {
     "instances": _instances,
     "images": _images,
     "rules": _rules,
+    "doctor": _doctor,
 }

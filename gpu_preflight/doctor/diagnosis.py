@@ -1,0 +1,168 @@
+"""The answer for a pod: its causes in order, the fixes that were tried, and what other components report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+
+from gpu_facts.light import dataclass
+from gpu_preflight.doctor.catalogue import Ranking, ranked
+from gpu_preflight.doctor.cause import Cause, Evidence
+from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.reading.documents import UnusableInput
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.remedies.remedy import Remedy, fixes_by_workload
+from gpu_preflight.scheduling.verdict import Verdict
+
+Finder = Callable[[Live, Target], Iterator[Cause]]
+# Modules of `causes`, each with a function `find`.
+_GROUPS = (
+    "admission",
+    "queues",
+    "pod_spec",
+    "scheduling",
+    "volumes",
+    "cluster_autoscaler",
+    "karpenter",
+    "launch",
+    "join",
+    "gpu_stack",
+    "containers",
+    "pod_scaling",
+)
+# Components whose messages are a second opinion.
+_OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", "kai-scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The answer for one pod, or for an owner without pods.
+
+    Attributes:
+        target: The pod.
+        ranking: Its causes.
+        verdict: The simulated result of its workload; ``None`` if it isn't a GPU workload of the simulation.
+        remedies: Changes of the workload or of a pool after which the simulation runs it.
+        opinions: What the scheduler and the autoscaler report about it, the newest of each.
+    """
+
+    target: Target
+    ranking: Ranking
+    verdict: Verdict | None
+    remedies: tuple[Remedy, ...]
+    opinions: tuple[Evidence, ...]
+
+    @property
+    def disagreement(self) -> str:
+        """How the simulation and the scheduler disagree; empty if they agree or one of them has no result."""
+        reported = next((each for each in self.opinions if "PodScheduled" in each.field), None)
+        if self.verdict is None or reported is None or self.target.node is not None:
+            return ""
+        takes = [each.pool.name for each in self.verdict.pools if each.answer is Answer.YES and each.pool.observed]
+        if not takes or self.verdict.answer is not Answer.YES:
+            return ""
+        return f"the simulation finds room on {takes[0]}, and the scheduler reports: {reported.value}"
+
+
+def causes(live: Live, target: Target) -> Iterator[Cause]:
+    """Yield every cause that keeps a pod from running, in no order."""
+    for name in _GROUPS:
+        find: Finder = import_module(f"gpu_preflight.doctor.causes.{name}").find
+        yield from find(live, target)
+
+
+def diagnose(live: Live, target: Target, *, with_fixes: bool = True) -> Diagnosis:
+    """Return the answer for a pod.
+
+    Args:
+        live: The cluster.
+        target: The pod.
+        with_fixes: Whether to search and try fixes, which takes the longest time.
+    """
+    ranking = ranked(causes(live, target))
+    verdict = live.verdict(target)
+    would_do: tuple[Remedy, ...] = ()
+    if with_fixes and verdict is not None and verdict.answer is Answer.NO:
+        would_do = next((each for each, _ in fixes_by_workload(live.input, live.case, [verdict]).values()), ())
+    return Diagnosis(target, ranking, verdict, would_do, tuple(_opinions(live, target)))
+
+
+def _opinions(live: Live, target: Target) -> Iterator[Evidence]:
+    if target.pod is None:
+        return
+    scheduled = live.condition(target.pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        yield live.of_condition(target.pod, scheduled)
+    seen = {"default-scheduler"} if scheduled is not None else set()
+    for event in live.events_of(target.pod):
+        if event.component in _OPINIONS and event.component not in seen:
+            seen.add(event.component)
+            yield live.of_event(event)
+
+
+def find_target(live: Live, name: str, namespace: str | None) -> Target:
+    """Return the pod or owner with a name.
+
+    Args:
+        live: The cluster.
+        name: ``NAME``, ``NAMESPACE/NAME``, or ``KIND/NAME`` such as ``job/train``.
+        namespace: Its namespace. Default: any.
+
+    Raises:
+        UnusableInput: There is no such pod or owner in the dump, or several.
+    """
+    first, slash, rest = name.partition("/")
+    kinds = {each.kind.lower(): each.kind for each in live.dump.objects}
+    kind = kinds.get(first.lower()) if slash else None
+    if slash and kind is None:
+        namespace = first
+    wanted = rest if slash else first
+    every = [each for each in live.dump.objects if each.name == wanted and namespace in (None, each.namespace)]
+    pods = [each for each in every if each.kind == "Pod" and kind in (None, "Pod")]
+    owners = [each for each in every if each.kind != "Pod" and kind in (None, each.kind) and _has_pods(each)]
+    if len(pods) == 1:
+        return live.target(pods[0])
+    if not pods and len(owners) == 1:
+        return _of_owner(live, owners[0])
+    found = pods or owners
+    if found:
+        listed = ", ".join(each.title for each in found[:5])
+        raise UnusableInput(
+            f"POD must name one pod, got {name!r}, which may be {listed}; add the namespace or the kind"
+        )
+    raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{_hint(live, wanted)}")
+
+
+def _hint(live: Live, name: str) -> str:
+    from gpu_facts.refusals import did_you_mean
+
+    return did_you_mean(name, [each.name for each in live.dump.objects if each.kind == "Pod"])
+
+
+def _has_pods(each: Object) -> bool:
+    return each.kind in ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
+
+
+def _of_owner(live: Live, owner: Object) -> Target:
+    """Return the first pod of an owner that doesn't run, its first pod, or the owner itself."""
+    below, pods = [owner], list[Object]()
+    while below:
+        each = below.pop()
+        pods += live.owned(each, "Pod")
+        below += [one for kind in ("ReplicaSet", "Job") for one in live.owned(each, kind)]
+    waiting = [each for each in pods if not live.is_fine(each)]
+    if found := next(iter(waiting or pods), None):
+        return live.target(found)
+    inner = next((one for kind in ("ReplicaSet", "Job") for one in live.owned(owner, kind)), owner)
+    return live.owner_target(inner)
+
+
+def grouped(diagnoses: Iterable[Diagnosis]) -> list[tuple[Diagnosis, ...]]:
+    """Return diagnoses by the object that a user wrote and by their first cause."""
+    found: dict[tuple[str, str, str], list[Diagnosis]] = {}
+    for each in diagnoses:
+        first = each.ranking.roots[0] if each.ranking.roots else None
+        key = each.target.root.title, first.id if first else "", first.subject if first and len(first.id) < 2 else ""
+        found.setdefault(key, []).append(each)
+    return [tuple(each) for each in found.values()]

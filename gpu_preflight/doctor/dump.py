@@ -1,0 +1,293 @@
+"""The output of ``kubectl get``, ``kubectl logs`` and the AWS CLI about a running cluster, and which lists it has.
+
+"There is no such object" is true only if the list of its kind is complete. A file with the name of a resource, such as
+``nodepools.karpenter.sh.json``, has the complete list, even if it is empty. ``nodepools.karpenter.sh.err`` next to it
+has the error of kubectl instead. In other files, the kinds that occur in a list count as listed.
+
+Sources: https://kubernetes.io/docs/reference/kubectl/generated/kubectl_get/,
+https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gpu_facts.light import dataclass, regex
+from gpu_preflight.reading.documents import Document, UnusableInput, is_folder, is_list, parse, read_text
+from gpu_preflight.reading.folder_files import walk
+from gpu_preflight.reading.objects import Object, parse_objects
+from gpu_preflight.reading.unknown import known_text, mapping, mappings
+
+# Resources of the API server that causes read, each with its kind, in the order in which they are fetched.
+RESOURCES: Mapping[str, str] = {
+    "pods": "Pod",
+    "events": "Event",
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "replicasets.apps": "ReplicaSet",
+    "deployments.apps": "Deployment",
+    "statefulsets.apps": "StatefulSet",
+    "daemonsets.apps": "DaemonSet",
+    "jobs.batch": "Job",
+    "cronjobs.batch": "CronJob",
+    "resourcequotas": "ResourceQuota",
+    "limitranges": "LimitRange",
+    "priorityclasses.scheduling.k8s.io": "PriorityClass",
+    "runtimeclasses.node.k8s.io": "RuntimeClass",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "storageclasses.storage.k8s.io": "StorageClass",
+    "volumeattachments.storage.k8s.io": "VolumeAttachment",
+    "csinodes.storage.k8s.io": "CSINode",
+    "poddisruptionbudgets.policy": "PodDisruptionBudget",
+    "leases.coordination.k8s.io": "Lease",
+    "resourceclaims.resource.k8s.io": "ResourceClaim",
+    "resourceslices.resource.k8s.io": "ResourceSlice",
+    "deviceclasses.resource.k8s.io": "DeviceClass",
+    "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
+    "scaledobjects.keda.sh": "ScaledObject",
+    "nodepools.karpenter.sh": "NodePool",
+    "nodeclaims.karpenter.sh": "NodeClaim",
+    "ec2nodeclasses.karpenter.k8s.aws": "EC2NodeClass",
+    "nodeclasses.eks.amazonaws.com": "NodeClass",
+    "jobsets.jobset.x-k8s.io": "JobSet",
+    "workloads.kueue.x-k8s.io": "Workload",
+    "localqueues.kueue.x-k8s.io": "LocalQueue",
+    "clusterqueues.kueue.x-k8s.io": "ClusterQueue",
+    "resourceflavors.kueue.x-k8s.io": "ResourceFlavor",
+    "admissionchecks.kueue.x-k8s.io": "AdmissionCheck",
+    "podgroups.scheduling.run.ai": "PodGroup",
+    "queues.scheduling.run.ai": "Queue",
+}
+# Read by name, because other ConfigMaps may hold secrets.
+CONFIG_MAPS = ("cluster-autoscaler-status", "aws-auth", "nvidia-device-plugin-config")
+# Keys of the answers of the AWS CLI, each with its command. A text in front of a colon is the name of the answer.
+AWS_ANSWERS: Mapping[str, str] = {
+    "cluster": "eks describe-cluster",
+    "nodegroup": "eks describe-nodegroup",
+    "nodegroups": "eks list-nodegroups",
+    "update": "eks describe-update",
+    "accessEntries": "eks list-access-entries",
+    "accessEntry": "eks describe-access-entry",
+    "addon": "eks describe-addon",
+    "associations": "eks list-pod-identity-associations",
+    "fargateProfile": "eks describe-fargate-profile",
+    "AutoScalingGroups": "autoscaling describe-auto-scaling-groups",
+    "Activities": "autoscaling describe-scaling-activities",
+    "Reservations": "ec2 describe-instances",
+    "InstanceStatuses": "ec2 describe-instance-status",
+    "InstanceTypeOfferings": "ec2 describe-instance-type-offerings",
+    "InstanceTypes": "ec2 describe-instance-types",
+    "LaunchTemplateVersions": "ec2 describe-launch-template-versions",
+    "Images": "ec2 describe-images",
+    "Subnets": "ec2 describe-subnets",
+    "RouteTables": "ec2 describe-route-tables",
+    "SecurityGroups": "ec2 describe-security-groups",
+    "VpcEndpoints": "ec2 describe-vpc-endpoints",
+    "CapacityReservations": "ec2 describe-capacity-reservations",
+    "Output": "ec2 get-console-output",
+    "Quota": "service-quotas get-service-quota",
+    "Quotas": "service-quotas list-service-quotas",
+    "Events": "cloudtrail lookup-events",
+}
+_SUFFIXES = (".json", ".yaml", ".yml")
+_MAX_LOG_BYTES = 1024**2
+_FORBIDDEN = regex(r"(?i)forbidden|unauthorized|accessdenied|not authorized")
+_NO_SUCH_RESOURCE = regex(r"doesn't have a resource type|could not find the requested resource")
+_TIMES = ("lastTransitionTime", "lastTimestamp", "eventTime", "renewTime", "creationTimestamp", "lastHeartbeatTime")
+
+
+@dataclass(frozen=True, slots=True)
+class NotLooked:
+    """Something that the dump doesn't have, so that causes that need it are neither found nor excluded.
+
+    Attributes:
+        what: The resource of the API server, or the command of the AWS CLI.
+        why: Why the dump lacks it, e.g. the error text of kubectl.
+    """
+
+    what: str
+    why: str
+
+
+@dataclass(slots=True)
+class Dump:
+    """Everything that the files hold.
+
+    Attributes:
+        objects: Every Kubernetes object, the newest version of each.
+        complete: Kinds whose list is certainly complete, because a file with the name of the resource has it.
+        listed: Kinds that occur in a list of another file. Such a list is probably complete.
+        cut: Kinds of which a page is missing.
+        refused: Resources and AWS commands that weren't readable, with the error text.
+        aws: Answers of the AWS CLI by their key, each as (file, answer).
+        logs: The last lines of each container, by (namespace, pod, container).
+        unread: Files that hold nothing known, with the reason.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    complete: set[str] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    cut: set[str] = field(default_factory=set)
+    refused: list[NotLooked] = field(default_factory=list)
+    aws: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
+    logs: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    unread: list[NotLooked] = field(default_factory=list)
+
+
+def read_dump(paths: Iterable[str]) -> Dump:
+    """Read files and folders with the output of kubectl and the AWS CLI.
+
+    Raises:
+        UnusableInput: A path doesn't exist or can't be parsed, or there are neither objects nor answers of AWS.
+    """
+    found, every = Dump(), list(paths)
+    for path in every:
+        place = Path(path)
+        for file in sorted(walk(place)) if is_folder(place) else [place]:
+            _read_file(file, found, named=not is_folder(place))
+    if not found.objects and not found.aws and not found.complete:
+        raise UnusableInput(
+            f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none; "
+            "see 'gpu-constructs doctor --print-commands'"
+        )
+    found.objects = _newest(found.objects)
+    return found
+
+
+def _read_file(file: Path, found: Dump, *, named: bool) -> None:
+    if file.suffix == ".log":
+        _read_log(file, found)
+    elif file.suffix == ".err":
+        _read_error(file.stem, read_text(file), found)
+    elif named or file.suffix in _SUFFIXES:
+        try:
+            _read_documents(file, found)
+        except UnusableInput as error:
+            if named:
+                raise
+            found.unread.append(NotLooked(str(file), str(error)))
+
+
+def _read_log(file: Path, found: Dump) -> None:
+    namespace, _, rest = file.stem.partition("_")
+    pod, _, container = rest.partition("_")
+    with file.open("rb") as stream:
+        stream.seek(0, 2)
+        stream.seek(max(stream.tell() - _MAX_LOG_BYTES, 0))
+        found.logs[namespace, pod, container] = stream.read().decode(errors="replace")
+
+
+def _read_error(name: str, text: str, found: Dump) -> None:
+    """Read what kubectl or the AWS CLI wrote to standard error instead of an answer."""
+    kind = RESOURCES.get(name)
+    line = " ".join(text.split())[:300]
+    if kind is not None and _NO_SUCH_RESOURCE.search(text):
+        found.complete.add(kind)
+    elif line:
+        found.refused.append(NotLooked(name, line))
+
+
+def _read_documents(file: Path, found: Dump) -> None:
+    text = read_text(file)
+    kind = RESOURCES.get(file.stem)
+    long = is_list(text[:4096])
+    before = len(found.objects)
+    documents = list(parse(str(file), text))
+    for document in documents:
+        _read_document(document, found)
+    read = found.objects[before:]
+    if long or any(_is_list(each.content) for each in documents):
+        if kind is not None and kind not in found.cut:
+            found.complete.add(kind)
+        found.listed |= {each.kind for each in read}
+
+
+def _is_list(content: Any) -> bool:
+    return isinstance(content, dict) and str(content.get("kind")).endswith("List")
+
+
+def _read_document(document: Document, found: Dump) -> None:
+    content = document.content
+    if not isinstance(content, dict):
+        return
+    if "kind" in content:
+        objects = list(parse_objects(_with_kinds(content), document.file))
+        found.objects += objects
+        if mapping(content.get("metadata")).get("continue"):
+            found.cut |= {each.kind for each in objects}
+        elif _is_list(content) and content["kind"] != "List":
+            found.complete.add(str(content["kind"]).removesuffix("List"))
+        return
+    known = [key for key in content if key in AWS_ANSWERS]
+    for key in known:
+        found.aws.setdefault(key, []).append((document.file, content[key]))
+    if not known:
+        found.unread.append(NotLooked(document.file, "has neither objects of Kubernetes nor an answer of the AWS CLI"))
+
+
+def _with_kinds(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a list in which each item has its kind, which lists of ``kubectl get --raw`` lack."""
+    kind = str(content["kind"])
+    if kind == "List" or not kind.endswith("List"):
+        return content
+    own = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix("List")}
+    return {**content, "items": [{**own, **each} for each in mappings(content.get("items"))]}
+
+
+def _newest(objects: Iterable[Object]) -> list[Object]:
+    """Return each object once. If it is in several files, the one with the highest resource version counts."""
+    found: dict[tuple[str, str, str, str], Object] = {}
+    for each in objects:
+        key = each.group, each.kind, each.namespace, each.name
+        known = found.get(key)
+        if known is None or _version(each) >= _version(known):
+            found[key] = each
+    return list(found.values())
+
+
+def _version(each: Object) -> int:
+    text = str(mapping(each.content.get("metadata")).get("resourceVersion") or "")
+    return int(text) if text.isdecimal() and len(text) < 20 else 0
+
+
+def parse_time(value: Any) -> datetime | None:
+    """Return a time in the notation of Kubernetes or AWS, in UTC; ``None`` for anything else."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+    text = known_text(value)
+    if not text or len(text) > 40:
+        return None
+    text = _FRACTION.sub("", text.strip().replace("Z", "+00:00"))
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+_FRACTION = regex(r"\.\d+(?=[+-]|$)")
+
+
+def latest_time(dump: Dump) -> datetime | None:
+    """Return the latest time in a dump, which is a little before it was made; ``None`` if it has none."""
+    times = (parse_time(each) for content in dump.objects for each in _times_of(content))
+    return max((each for each in times if each is not None), default=None)
+
+
+def _times_of(each: Object) -> Iterator[Any]:
+    metadata, status = mapping(each.content.get("metadata")), mapping(each.content.get("status"))
+    for part in (metadata, each.content, each.spec, mapping(each.content.get("series"))):
+        yield from (part.get(name) for name in _TIMES)
+    yield mapping(each.content.get("series")).get("lastObservedTime")
+    for condition in mappings(status.get("conditions")):
+        yield from (condition.get(name) for name in _TIMES)
+
+
+def without_permission(each: NotLooked) -> bool:
+    """Whether something wasn't readable because a permission is missing."""
+    return _FORBIDDEN.search(each.why) is not None

@@ -1,0 +1,570 @@
+"""A running cluster as the causes read it: objects by kind and name, conditions, events, nodes and their free devices.
+
+Texts of status and events come from the cluster. Names in them are never interpreted, only compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import Resources, add, resources
+from gpu_facts.resources import NVIDIA
+from gpu_facts.today import now
+from gpu_preflight.case import Case
+from gpu_preflight.cluster.clusters import clusters
+from gpu_preflight.cluster.observed import RunningCluster, has_ended
+from gpu_preflight.doctor.cause import Confidence, Evidence
+from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked, latest_time, parse_time
+from gpu_preflight.judging.explain import explain
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.label_values import Requirement, exactly
+from gpu_preflight.model.pod import Pod, read_pod
+from gpu_preflight.model.taints import Taint, object_taints, untolerated
+from gpu_preflight.reading.inputs import Input
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_preflight.scheduling.verdict import Verdict
+
+_RESOURCE_BY_KIND = {kind: resource for resource, kind in RESOURCES.items()}
+# Kinds whose pods are a workload of the user. DaemonSets run on each node.
+_TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "Job", "DaemonSet", "ReplicationController")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition in the status of an object. ``status`` is ``True``, ``False`` or ``Unknown``."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    time: datetime | None
+    generation: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event about an object.
+
+    Attributes:
+        component: The component that reports it, such as ``default-scheduler`` or ``karpenter``.
+        time: When it was last reported.
+        count: How often it was reported.
+        kind: Kind of the object.
+        namespace: Namespace of the object; empty for an object without one.
+        name: Name of the object.
+        uid: UID of the object; empty if the event doesn't name it.
+    """
+
+    type: str
+    reason: str
+    message: str
+    component: str
+    time: datetime | None
+    count: int
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """The status of a container.
+
+    Attributes:
+        init: Whether it is an init container.
+        waiting: Reason why it waits; empty if it doesn't.
+        message: The message of the waiting or terminated state.
+        ended: Reason why it ended; empty if it runs.
+        exit_code: Its exit code; ``None`` if it hasn't ended.
+        last_ended: Reason why its last run ended; empty if it is the first.
+        last_exit_code: Exit code of its last run; ``None`` if it is the first.
+        last_message: Message of its last run.
+    """
+
+    name: str
+    init: bool
+    ready: bool
+    restarts: int
+    waiting: str
+    message: str
+    ended: str
+    exit_code: int | None
+    last_ended: str
+    last_exit_code: int | None
+    last_message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The pod in question, or an owner without pods.
+
+    Attributes:
+        pod: The pod; ``None`` if the owner has none.
+        owners: The objects that created it, the nearest first.
+        spec: Its spec, or the template of its nearest owner.
+        read: The same, parsed.
+    """
+
+    pod: Object | None
+    owners: tuple[Object, ...]
+    spec: Mapping[str, Any]
+    read: Pod
+
+    @property
+    def named(self) -> Object:
+        """The pod, or the nearest owner if there is no pod."""
+        return self.pod if self.pod is not None else self.owners[0]
+
+    @property
+    def root(self) -> Object:
+        """The object that a user wrote: the last owner, or the pod itself."""
+        return self.owners[-1] if self.owners else self.named
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.named.namespace
+
+    @property
+    def title(self) -> str:
+        """Its kind, namespace and name."""
+        return self.named.title
+
+    @property
+    def node(self) -> str | None:
+        """Name of its node; ``None`` before it is bound."""
+        return known_text(self.spec.get("nodeName")) if self.pod is not None else None
+
+    @property
+    def devices(self) -> Resources:
+        """The GPUs, shares and slices that it requests."""
+        return {name: amount for name, amount in self.read.requests.items() if name.startswith(NVIDIA)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """Why a node doesn't take a pod; every part is empty if it does.
+
+    Attributes:
+        node: The node.
+        taints: Taints that the pod doesn't tolerate, without the taints of a cordoned node.
+        labels: Requirements of the pod that the labels of the node don't meet.
+        too_small: Resources of which the node has less than the pod requests: name to (requested, allocatable).
+        busy: Resources of which running pods leave too little: name to (requested, free).
+        unknown: Resources that the node doesn't have at all.
+        is_cordoned: Whether it is unschedulable.
+    """
+
+    node: Object
+    taints: tuple[Taint, ...]
+    labels: tuple[Requirement, ...]
+    too_small: Mapping[str, tuple[int, int]]
+    busy: Mapping[str, tuple[int, int]]
+    unknown: tuple[str, ...]
+    is_cordoned: bool
+
+    @property
+    def fits(self) -> bool:
+        """Whether the node takes the pod now."""
+        return not (self.taints or self.labels or self.too_small or self.busy or self.unknown or self.is_cordoned)
+
+    def fits_except(self, *parts: str) -> bool:
+        """Whether only the named parts, such as ``taints``, keep the node from taking the pod."""
+        own = ("taints", "labels", "too_small", "busy", "unknown", "is_cordoned")
+        return not any(getattr(self, each) for each in own if each not in parts)
+
+
+class Live:
+    """A running cluster.
+
+    Args:
+        dump: The content of the files.
+        at: The time of the dump. Default: the latest time in it.
+    """
+
+    def __init__(self, dump: Dump, at: datetime | None = None) -> None:
+        self.dump = dump
+        self.now = at or latest_time(dump) or now()
+        self._asked: dict[str, NotLooked] = {}
+        self._by_kind: dict[str, list[Object]] = {}
+        for each in dump.objects:
+            self._by_kind.setdefault(each.kind, []).append(each)
+
+    # Objects and lists.
+
+    def objects(self, kind: str, namespace: str | None = None) -> list[Object]:
+        """Return the objects of a kind, and note that a cause needs them."""
+        self.certainty(kind)
+        every = self._by_kind.get(kind, [])
+        return every if namespace is None else [each for each in every if each.namespace == namespace]
+
+    def object(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """Return an object by name; ``None`` if it isn't in the dump. See `certainty` before "it doesn't exist"."""
+        return next((each for each in self.objects(kind, namespace) if each.name == name), None)
+
+    def certainty(self, kind: str) -> Confidence | None:
+        """Return how certain "there is no such object" is for a kind; ``None`` if its list isn't in the dump."""
+        if kind in self.dump.complete and kind not in self.dump.cut:
+            return "proven"
+        if kind in self.dump.listed and kind not in self.dump.cut:
+            return "likely"
+        if kind not in self._asked:
+            resource = _RESOURCE_BY_KIND.get(kind, kind)
+            why = next((each.why for each in self.dump.refused if each.what in (resource, resource.split(".")[0])), "")
+            cut = "only a part of the list is in the dump" if kind in self.dump.cut else "isn't in the dump"
+            self._asked[kind] = NotLooked(resource, why or cut)
+        return None
+
+    def config_map(self, name: str, namespace: str = "kube-system") -> Object | None:
+        """Return a ConfigMap; ``None`` if it isn't in the dump. ConfigMaps are never listed."""
+        found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
+        if found is None and name in CONFIG_MAPS:
+            self._asked[name] = NotLooked(f"configmap {name}", f"kubectl get configmap {name} -n {namespace}")
+        return found
+
+    def aws(self, key: str) -> list[Any]:
+        """Return the answers of the AWS CLI under a key, such as ``nodegroup``; lists are joined."""
+        found: list[Any] = []
+        for _, answer in self.dump.aws.get(key, ()):
+            found += answer if isinstance(answer, list) else [answer]
+        return found
+
+    @property
+    def not_looked(self) -> list[NotLooked]:
+        """What a cause needed and the dump doesn't have, and what wasn't readable."""
+        every = [*self._asked.values(), *self.dump.refused, *self.dump.unread]
+        return list({each.what: each for each in reversed(every)}.values())[::-1]
+
+    # Status.
+
+    def conditions(self, each: Object | Mapping[str, Any]) -> list[Condition]:
+        """Return the conditions of an object, or of its status."""
+        status = mapping(each.content.get("status")) if isinstance(each, Object) else each
+        return [
+            Condition(
+                str(one.get("type")),
+                str(one.get("status")),
+                str(one.get("reason") or ""),
+                str(one.get("message") or ""),
+                parse_time(one.get("lastTransitionTime") or one.get("lastProbeTime")),
+                one["observedGeneration"] if isinstance(one.get("observedGeneration"), int) else None,
+            )
+            for one in mappings(status.get("conditions"))
+        ]
+
+    def condition(self, each: Object, type: str) -> Condition | None:
+        """Return a condition of an object by its type."""
+        return next((one for one in self.conditions(each) if one.type == type), None)
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """Every event, the newest first. Events expire after an hour by default, so no event isn't evidence."""
+        found = [_event(each) for each in self.objects("Event")]
+        return sorted(found, key=lambda each: each.time.timestamp() if each.time else 0.0, reverse=True)
+
+    @cached_property
+    def _events_by_object(self) -> dict[tuple[str, str], list[Event]]:
+        found: dict[tuple[str, str], list[Event]] = {}
+        for each in self.events:
+            found.setdefault((each.kind, each.name), []).append(each)
+        return found
+
+    def events_of(self, each: Object, *, reason: str | None = None, component: str | None = None) -> list[Event]:
+        """Return the events about an object, the newest first. Events of an earlier object of its name don't count.
+
+        Args:
+            each: The object.
+            reason: Only events with this reason.
+            component: Only events of this component.
+        """
+        uid = str(dig(each.content, "metadata", "uid") or "")
+        named = self._events_by_object.get((each.kind, each.name), ())
+        return [
+            one
+            for one in named
+            if one.namespace in (each.namespace, "")
+            and (not uid or not one.uid or one.uid == uid)
+            and (reason is None or one.reason == reason)
+            and (component is None or one.component == component)
+        ]
+
+    def containers(self, pod: Object) -> list[ContainerState]:
+        """Return the status of each container of a pod, init containers first."""
+        status = mapping(pod.content.get("status"))
+        return [
+            _container(each, init=name == "initContainerStatuses")
+            for name in ("initContainerStatuses", "containerStatuses")
+            for each in mappings(status.get(name))
+        ]
+
+    def phase(self, pod: Object) -> str:
+        """Return the phase of a pod, such as ``Pending``."""
+        return str(dig(pod.content, "status", "phase") or "Pending")
+
+    def logs(self, pod: Object) -> Iterator[tuple[str, str]]:
+        """Yield each container of a pod with a log, and the log."""
+        for (namespace, name, container), text in self.dump.logs.items():
+            if (namespace, name) == (pod.namespace, pod.name):
+                yield container, text
+
+    def log_lines(self, pod: Object, *parts: str) -> Iterator[tuple[str, str]]:
+        """Yield each log line of a pod that has one of some texts, with its container, the last line first."""
+        for container, text in self.logs(pod):
+            for line in reversed(text.splitlines()):
+                if any(part in line for part in parts):
+                    yield container, line.strip()
+
+    # Owners.
+
+    @cached_property
+    def running(self) -> RunningCluster:
+        """Its nodes and pods, with their owners."""
+        return RunningCluster(self.dump.objects)
+
+    def owners(self, each: Object) -> tuple[Object, ...]:
+        """Return the objects of the dump that created an object, the nearest first."""
+        found: list[Object] = []
+        while (above := self.running.owner(each)) is not None and above not in found and len(found) < 8:
+            found.append(above)
+            each = above
+        return tuple(found)
+
+    def owned(self, owner: Object, kind: str) -> list[Object]:
+        """Return the objects of a kind that an object created."""
+        return [each for each in self.objects(kind, owner.namespace) if self.running.owner(each) is owner]
+
+    # Nodes.
+
+    @property
+    def nodes(self) -> list[Object]:
+        """Its nodes."""
+        return self.objects("Node")
+
+    @cached_property
+    def pods_by_node(self) -> dict[str, list[Object]]:
+        """The pods that haven't ended, by the name of their node."""
+        found: dict[str, list[Object]] = {}
+        for each in self.objects("Pod"):
+            name = known_text(each.spec.get("nodeName"))
+            if name and not has_ended(each):
+                found.setdefault(name, []).append(each)
+        return found
+
+    def node(self, target: Target) -> Object | None:
+        """Return the node of a pod; ``None`` before it is bound, or if the node isn't in the dump."""
+        return None if target.node is None else self.object("Node", target.node)
+
+    def allocatable(self, node: Object) -> Resources:
+        """Return the allocatable resources of a node, in base units."""
+        return resources(dig(node.content, "status", "allocatable"))
+
+    def capacity(self, node: Object) -> Resources:
+        """Return the capacity of a node, in base units."""
+        return resources(dig(node.content, "status", "capacity"))
+
+    @cached_property
+    def _free(self) -> dict[str, Resources]:
+        found: dict[str, Resources] = {}
+        read: dict[str, Resources] = {}
+        for node in self.nodes:
+            used = []
+            for pod in self.pods_by_node.get(node.name, ()):
+                key = repr(pod.spec)
+                if key not in read:
+                    read[key] = read_pod(pod.spec).requests
+                used.append(read[key])
+            taken, have = add(*used), self.allocatable(node)
+            found[node.name] = {name: amount - taken.get(name, 0) for name, amount in have.items()}
+        return found
+
+    def free(self, node: Object) -> Resources:
+        """Return the allocatable resources of a node that its pods don't request, in base units."""
+        return self._free[node.name]
+
+    def taints(self, node: Object) -> tuple[Taint, ...]:
+        """Return the taints of a node as they are written."""
+        return object_taints(node.spec.get("taints"))
+
+    def fits(self, target: Target) -> list[NodeFit]:
+        """Return for each node why it doesn't take a pod."""
+        return [self._fit(node, target.read) for node in self.nodes]
+
+    def _fit(self, node: Object, pod: Pod) -> NodeFit:
+        have, free = self.allocatable(node), self.free(node)
+        labels = {key: exactly(str(value)) for key, value in node.labels.items()}
+        wanted = {name: amount for name, amount in pod.requests.items() if amount}
+        small = {name: (amount, have[name]) for name, amount in wanted.items() if name in have and amount > have[name]}
+        unmet = [one for one, answer in pod.selection.unmet(labels) if answer is Answer.NO]
+        taints = [one for one, _ in untolerated(pod.tolerations, self.taints(node))]
+        cordoned = node.spec.get("unschedulable") is True
+        return NodeFit(
+            node,
+            tuple(one for one in taints if one.key != "node.kubernetes.io/unschedulable"),
+            tuple(unmet),
+            small,
+            {n: (a, free[n]) for n, a in wanted.items() if n in free and n not in small and a > free[n]},
+            tuple(name for name in wanted if name not in have),
+            cordoned,
+        )
+
+    # The simulation.
+
+    @cached_property
+    def input(self) -> Input:
+        """The objects as the input of a check."""
+        return Input({}, tuple(each for each in self.dump.objects if each.kind != "Event"), ())
+
+    @cached_property
+    def case(self) -> Case:
+        """The cluster as `check` and `explain` see it."""
+        return Case(clusters(self.input)[0])
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The simulated result of each workload that requests GPUs."""
+        return explain(self.case).verdicts
+
+    def verdict(self, target: Target) -> Verdict | None:
+        """Return the simulated result for a pod, in the pools and running nodes of the dump."""
+        owners = {(each.kind, each.namespace, each.name) for each in (*target.owners, target.named)}
+        found = (each for each in self.verdicts if _identity(each.workload.owner) in owners)
+        return next(found, None)
+
+    # Targets.
+
+    def target(self, pod: Object) -> Target:
+        """Return a pod as a target."""
+        return Target(pod, self.owners(pod), pod.spec, read_pod(pod.spec))
+
+    def owner_target(self, owner: Object) -> Target:
+        """Return an owner without pods as a target."""
+        inner = dig(owner.spec, "jobTemplate", "spec") if owner.kind == "CronJob" else owner.spec
+        spec = mapping(dig(inner, "template", "spec"))
+        return Target(None, (owner, *self.owners(owner)), spec, read_pod(spec))
+
+    def targets(self, namespace: str | None = None) -> list[Target]:
+        """Return every GPU pod that doesn't run, and every owner of GPU pods that has too few."""
+        pods = [self.target(each) for each in self.objects("Pod", namespace) if not self.is_fine(each)]
+        owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self._lacks_pods(each)]
+        every = (*pods, *map(self.owner_target, owners))
+        return [each for each in every if each.read.asks_for_gpu and namespace in (None, each.namespace)]
+
+    def is_fine(self, pod: Object) -> bool:
+        """Whether a pod has succeeded, or runs and all its containers are ready."""
+        if self.phase(pod) == "Succeeded":
+            return True
+        return self.phase(pod) == "Running" and all(each.ready for each in self.containers(pod) if not each.init)
+
+    def _lacks_pods(self, owner: Object) -> bool:
+        if owner.kind == "Deployment" and self.owned(owner, "ReplicaSet"):
+            return False
+        wanted = owner.spec.get("replicas", 1) if owner.kind != "Job" else owner.spec.get("parallelism", 1)
+        if owner.kind == "DaemonSet":
+            wanted = dig(owner.content, "status", "desiredNumberScheduled") or 0
+        if owner.kind == "Job" and any(
+            one.type in ("Complete", "Failed") and one.status == "True" for one in self.conditions(owner)
+        ):
+            return False
+        refused = self.condition(owner, "ReplicaFailure")
+        have = len(self.owned(owner, "Pod"))
+        is_short = isinstance(wanted, int) and have < wanted and not self._has_finished(owner)
+        return bool(is_short or (refused is not None and refused.status == "True"))
+
+    def _has_finished(self, owner: Object) -> bool:
+        """Whether the missing pods of a Job have ended and were deleted."""
+        return owner.kind == "Job" and bool(dig(owner.content, "status", "succeeded"))
+
+    # Texts.
+
+    def shown(self, time: datetime | None) -> str:
+        """Return a time as text; empty without one."""
+        return "" if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def seconds_since(self, time: datetime | None) -> float | None:
+        """Return the seconds from a time to the dump; ``None`` without a time."""
+        return None if time is None else (self.now - time).total_seconds()
+
+    def created(self, each: Object) -> datetime | None:
+        """Return when an object was created."""
+        return parse_time(dig(each.content, "metadata", "creationTimestamp"))
+
+    def of_condition(self, each: Object, condition: Condition, part: str = "message") -> Evidence:
+        """Return a condition as evidence; its message, or its status if it has none."""
+        value = getattr(condition, part) or condition.reason or condition.status
+        return Evidence(each.title, f"status.conditions[{condition.type}].{part}", value, self.shown(condition.time))
+
+    def of_event(self, event: Event) -> Evidence:
+        """Return an event as evidence."""
+        place = f"{event.namespace}/" if event.namespace else ""
+        source = f"Event {event.reason} of {event.kind} {place}{event.name} ({event.component})"
+        return Evidence(source, "message", event.message, self.shown(event.time))
+
+
+def _identity(each: Object) -> tuple[str, str, str]:
+    return each.kind, each.namespace, each.name
+
+
+def _event(each: Object) -> Event:
+    content = each.content
+    about = mapping(content.get("involvedObject") or content.get("regarding"))
+    series = mapping(content.get("series"))
+    times = (
+        parse_time(value)
+        for value in (
+            series.get("lastObservedTime"),
+            content.get("lastTimestamp") or content.get("deprecatedLastTimestamp"),
+            content.get("eventTime"),
+            content.get("firstTimestamp"),
+            dig(content, "metadata", "creationTimestamp"),
+        )
+    )
+    component = (
+        content.get("reportingComponent")
+        or content.get("reportingController")
+        or dig(content, "source", "component")
+        or dig(content, "deprecatedSource", "component")
+    )
+    count = series.get("count") or content.get("count") or content.get("deprecatedCount") or 1
+    return Event(
+        str(content.get("type") or ""),
+        str(content.get("reason") or ""),
+        str(content.get("message") or content.get("note") or ""),
+        str(component or ""),
+        next((each for each in times if each is not None), None),
+        count if isinstance(count, int) else 1,
+        str(about.get("kind") or ""),
+        str(about.get("namespace") or ""),
+        str(about.get("name") or ""),
+        str(about.get("uid") or ""),
+    )
+
+
+def _container(each: Mapping[str, Any], *, init: bool) -> ContainerState:
+    state, last = mapping(each.get("state")), mapping(dig(each.get("lastState"), "terminated"))
+    waiting, ended = mapping(state.get("waiting")), mapping(state.get("terminated"))
+    return ContainerState(
+        str(each.get("name")),
+        init,
+        each.get("ready") is True,
+        each["restartCount"] if isinstance(each.get("restartCount"), int) else 0,
+        str(waiting.get("reason") or ""),
+        str(waiting.get("message") or ended.get("message") or ""),
+        str(ended.get("reason") or ""),
+        ended["exitCode"] if isinstance(ended.get("exitCode"), int) else None,
+        str(last.get("reason") or ""),
+        last["exitCode"] if isinstance(last.get("exitCode"), int) else None,
+        str(last.get("message") or ""),
+    )
+
+
+def titles(each: Iterable[Object], most: int = 3) -> str:
+    """Return names of some objects in one line, such as ``node a, node b and 2 more``."""
+    listed = [f"{one.kind.lower()} {one.name}" for one in each]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

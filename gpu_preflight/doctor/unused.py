@@ -1,0 +1,77 @@
+"""Nodes with GPUs that no pod requests, or that aren't usable, with their price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.hardware.regions import usd_per_hour
+from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_facts.light import dataclass
+from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.live import Live
+from gpu_preflight.reading.objects import Object
+
+_REGION = "topology.kubernetes.io/region"
+# Their False or True status means that a GPU or the node has a fault.
+# Source: https://docs.aws.amazon.com/eks/latest/userguide/node-health.html (2026-11)
+_HEALTHY_IF_TRUE = ("Ready", "AcceleratedHardwareReady", "KernelReady", "NetworkingReady", "StorageReady")
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedGpus:
+    """A node with GPUs that no pod requests, or that aren't usable.
+
+    Attributes:
+        node: Its name.
+        pool: Its NodePool or node group; empty if its labels name none.
+        instance_type: Its EC2 type.
+        idle: Allocatable GPUs that no pod requests.
+        unusable: GPUs of the instance type that the node doesn't offer.
+        usd_per_hour: On-demand list price of the node, US dollars an hour; ``None`` if it isn't known.
+        why: What keeps it, or what its conditions report; empty if nothing is known.
+    """
+
+    node: str
+    pool: str
+    instance_type: str
+    idle: int
+    unusable: int
+    usd_per_hour: float | None
+    why: str
+
+
+def unused_gpus(live: Live) -> Iterator[UnusedGpus]:
+    """Yield the nodes with idle or unusable GPUs, the most expensive first."""
+    found = [each for each in map(partial(_unused, live), live.nodes) if each is not None]
+    yield from sorted(found, key=lambda each: -(each.usd_per_hour or 0))
+
+
+def _unused(live: Live, node: Object) -> UnusedGpus | None:
+    row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
+    offered = sum(amount for name, amount in live.allocatable(node).items() if name.startswith(NVIDIA))
+    if row is None and not offered:
+        return None
+    idle = sum(max(amount, 0) for name, amount in live.free(node).items() if name.startswith(NVIDIA))
+    missing = max(row.ec2_gpus - offered, 0) if row is not None else 0
+    if not idle and not missing:
+        return None
+    region = str(node.labels.get(_REGION) or "") or None
+    return UnusedGpus(
+        node=node.name,
+        pool=str(node.labels.get(NODE_POOL) or node.labels.get(NODE_GROUP) or ""),
+        instance_type=str(node.labels.get(INSTANCE_TYPE) or ""),
+        idle=idle,
+        unusable=missing,
+        usd_per_hour=usd_per_hour(row, region) if row is not None else None,
+        why="; ".join(_reasons(live, node)),
+    )
+
+
+def _reasons(live: Live, node: Object) -> Iterator[str]:
+    for each in live.conditions(node):
+        if each.type in _HEALTHY_IF_TRUE and each.status != "True":
+            yield f"{each.type} is {each.status}: {each.reason or each.message}"
+    if node.spec.get("unschedulable") is True:
+        yield "cordoned"

@@ -1,0 +1,118 @@
+"""The words of a diagnosis, which text, Markdown and HTML share."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gpu_preflight.doctor.dump import parse_time, without_permission
+from gpu_preflight.report.wording import money
+
+if TYPE_CHECKING:
+    from gpu_preflight.doctor.cause import Cause, Evidence
+    from gpu_preflight.doctor.dump import NotLooked
+    from gpu_preflight.doctor.unused import UnusedGpus
+    from gpu_preflight.report.doctor_view import DiagnosisView, DoctorView
+
+# Label, text, and style of a line.
+Row = tuple[str, str, str]
+_STYLES = {"proven": "no", "likely": "unknown", "possible": "dim"}
+_MAX_EVIDENCE = 5
+_MAX_NAMES = 5
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def age(time: str, at: str) -> str:
+    """Return how long ago something was, e.g. ``4 min ago``; empty if a time isn't known."""
+    then, now = parse_time(time), parse_time(at)
+    if then is None or now is None:
+        return ""
+    return f"{_duration(then, now)} ago"
+
+
+def _duration(then: datetime, now: datetime) -> str:
+    seconds = max((now - then).total_seconds(), 0)
+    for unit, length in (("d", _DAY), ("h", _HOUR), ("min", _MINUTE)):
+        if seconds >= 2 * length or (unit == "min" and seconds >= length):
+            return f"{int(seconds // length)} {unit}"
+    return f"{int(seconds)} s"
+
+
+def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
+    """Yield the lines of a diagnosis below its headline."""
+    if len(view.pods) > 1:
+        more = f" and {len(view.pods) - _MAX_NAMES} more" if len(view.pods) > _MAX_NAMES else ""
+        yield "pods", ", ".join(view.pods[:_MAX_NAMES]) + more, ""
+    for place, cause in enumerate((*view.causes, *view.effects)):
+        label = "cause" if cause in view.causes else "effect"
+        text = f"{cause.id}, {cause.confidence}" + (f": {cause.message}" if place else "")
+        yield label, text, _STYLES[cause.confidence]
+        yield from _cause_rows(cause, at, is_cause=cause in view.causes)
+    yield from _opinion_rows(view, at)
+
+
+def _cause_rows(cause: Cause, at: str, *, is_cause: bool) -> Iterator[Row]:
+    for each in cause.evidence[: _MAX_EVIDENCE if is_cause else 1]:
+        yield "evidence", evidence_text(each, at), ""
+    if not is_cause:
+        return
+    for text in cause.excluded:
+        yield "ruled out", text, "dim"
+    if cause.clock is not None:
+        begun = f", since {age(cause.clock.since, at)}" if cause.clock.since else ""
+        yield "waits", f"{cause.clock.waits_for}{begun.replace(' ago', '')}; {cause.clock.takes}", ""
+        yield "source", cause.clock.source, "dim"
+    yield "fix", cause.fix, ""
+    if cause.command:
+        yield "command", cause.command, "command"
+
+
+def evidence_text(each: Evidence, at: str) -> str:
+    """Return a value with its place and age in one line."""
+    when = age(each.time, at)
+    place = f"{each.source} {each.field}".strip()
+    return (f"{place} = {each.value}" if each.value else place) + (f" ({when})" if when else "")
+
+
+def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
+    for fix in view.tried[:1]:
+        yield "tried", f"with this change, the simulation runs the pod: {fix.text}", "yes"
+        if fix.patch is not None:
+            yield "command", patch_command(view, fix.patch), "command"
+    if view.simulation is not None:
+        yield "simulation", f"without a change: {view.simulation}", "dim"
+    shown = {each.value for cause in (*view.causes, *view.effects) for each in cause.evidence}
+    for each in view.opinions:
+        if each.value not in shown:
+            yield "reported", evidence_text(each, at), "dim"
+    if view.disagreement:
+        yield "disagree", view.disagreement, "unknown"
+
+
+def patch_command(view: DiagnosisView, patch: object) -> str:
+    """Return the command that applies a patch to the workload."""
+    kind, _, name = view.owner.partition(" ")
+    namespace, _, name = name.partition("/")
+    body = shlex.quote(json.dumps(patch, separators=(",", ":")))
+    return f"kubectl patch {kind.lower()} {shlex.quote(name)} -n {shlex.quote(namespace)} -p {body}"
+
+
+def node_rows(view: DoctorView) -> list[tuple[str, ...]]:
+    """Return the cells of the nodes with idle or unusable GPUs."""
+    return [
+        (each.node, each.pool or "-", each.instance_type, str(each.idle), str(each.unusable), _cost(each), each.why)
+        for each in view.nodes
+    ]
+
+
+def _cost(each: UnusedGpus) -> str:
+    return "unknown" if each.usd_per_hour is None else money(each.usd_per_hour)
+
+
+def not_looked_text(each: NotLooked) -> str:
+    """Return something that wasn't looked at, and the permission that it needs."""
+    needs = f"; needs get and list of {each.what}" if without_permission(each) and " " not in each.what else ""
+    return f"{each.what}: {each.why}{needs}"

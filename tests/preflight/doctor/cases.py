@@ -1,0 +1,117 @@
+"""Dumps with known causes: what was planted or written, and which causes must and must not be named.
+
+A case is a folder with a dump and ``case.toml``. ``base`` names a healthy cluster, whose objects the case replaces.
+``planted`` cases come from a real API server, ``written`` and ``unseen`` ones from texts of upstream sources. The
+authors of ``unseen`` cases hadn't read the causes.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from gpu_preflight.doctor.cause import CONFIDENCES
+from gpu_preflight.doctor.diagnosis import Diagnosis, diagnose, find_target
+from gpu_preflight.doctor.dump import RESOURCES, read_dump
+from gpu_preflight.doctor.live import Live
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+KINDS = ("planted", "written", "unseen")
+
+
+@dataclass(frozen=True)
+class DoctorCase:
+    """A dump, its question and the right answer."""
+
+    path: Path
+    first: tuple[str, ...]
+    why: str
+    pod: str | None = None
+    also: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    confidence: str = "proven"
+    base: str | None = None
+    remove: tuple[str, ...] = ()
+    not_looked: tuple[str, ...] = ()
+    made: str = "written"
+    simulated_kubelet: bool = False
+    sources: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """Its folder below this one."""
+        return str(self.path.relative_to(FOLDER))
+
+    def live(self) -> Live:
+        """Return its cluster."""
+        paths = [str(self.path)]
+        if self.base is not None:
+            hidden = {f"{each}.yaml" for each in self.not_looked}
+            base = sorted((FOLDER / "bases" / self.base).iterdir())
+            paths = [str(each) for each in base if each.name not in hidden] + paths
+        dump = read_dump(paths)
+        gone = set(self.remove)
+        dump.objects = [each for each in dump.objects if not gone & {each.title, f"{each.kind} {each.name}"}]
+        kinds = {RESOURCES[each] for each in self.not_looked}
+        dump.complete -= kinds
+        dump.listed -= kinds
+        return Live(dump)
+
+    def diagnoses(self) -> tuple[Live, list[Diagnosis]]:
+        """Return the answers for its pod, or for each GPU pod that doesn't run."""
+        live = self.live()
+        targets = live.targets() if self.pod is None else [find_target(live, self.pod, None)]
+        return live, [diagnose(live, each, with_fixes=False) for each in targets]
+
+    def faults(self) -> list[str]:
+        """Return how the answer differs from the right one."""
+        _, diagnoses = self.diagnoses()
+        found = [each for one in diagnoses for each in (*one.ranking.roots, *one.ranking.effects)]
+        firsts = [each.ranking.roots[0] for each in diagnoses if each.ranking.roots]
+        ids = {each.id for each in found}
+        faults = []
+        if not any(each.id in self.first for each in firsts):
+            listed = ", ".join(f"{each.id} ({each.confidence})" for each in found) or "none"
+            faults.append(f"first must be one of {', '.join(self.first)}, got {listed}")
+        faults += [f"{each} isn't named" for each in self.also if each not in ids]
+        faults += [f"{each} is named" for each in self.never if each in ids and each not in (*self.first, *self.also)]
+        faults += self.wrongly_proven(found)
+        return faults
+
+    def wrongly_proven(self, found: list[object] | None = None) -> list[str]:
+        """Return the causes that are called proven and are neither right nor allowed."""
+        if found is None:
+            _, diagnoses = self.diagnoses()
+            found = [each for one in diagnoses for each in (*one.ranking.roots, *one.ranking.effects)]
+        wrong = []
+        for each in found:
+            is_right = each.id in (*self.first, *self.also)
+            if is_right and CONFIDENCES.index(each.confidence) < _index(self.confidence):
+                wrong.append(f"{each.id} is {each.confidence}, and at most {self.confidence} is right")
+            elif each.id in self.never and each.confidence == "proven":
+                wrong.append(f"{each.id} is wrongly proven")
+        return wrong
+
+
+def _index(confidence: str) -> int:
+    return CONFIDENCES.index(confidence) if confidence in CONFIDENCES else len(CONFIDENCES)
+
+
+@cache
+def cases() -> tuple[DoctorCase, ...]:
+    """Return every case."""
+    files = [each for kind in KINDS for each in sorted((FOLDER / kind).glob("*/case.toml"))]
+    return tuple(_case(each) for each in files)
+
+
+def _case(file: Path) -> DoctorCase:
+    values = tomllib.loads(file.read_text())
+    lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
+    return DoctorCase(path=file.parent, **{**values, **lists})
