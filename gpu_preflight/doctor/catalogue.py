@@ -28,6 +28,7 @@ P13 The pod's affinity or anti-affinity to pods matches no node
 P14 A topology spread constraint matches no node
 P16 The pod requests hugepages or EFA devices that no node has
 P17 The pod requests more ephemeral storage than a node has
+A0 The API server refuses the pod
 A1 A ResourceQuota refuses the pod
 A3 A LimitRange refuses the pod
 A4 Pod Security refuses the pod

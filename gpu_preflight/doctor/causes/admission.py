@@ -1,13 +1,172 @@
-"""TODO."""
+"""Why an owner has no pod: the API server refuses it, or the owner doesn't want one.
+
+Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/resourcequota, limitranger, podsecurity, runtimeclass, and
+staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic for the texts (read 2026-11)
+"""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Iterator
 
-from gpu_preflight.doctor.cause import Cause
+from gpu_facts.light import regex
+from gpu_facts.quantities import quantity, show
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence
 from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, mapping
+
+_QUOTA = regex(r"exceeded quota: (\S+), requested: (.+?), used: (.+?), limited: (.+?)(?:$|\s*[;}\n])")
+_AMOUNT = regex(r"([a-zA-Z0-9./_-]+)=([^,\s]+)")
+_RUNTIME_CLASS = regex(r'RuntimeClass "([^"]+)" not found')
+_WEBHOOK = regex(r'admission webhook "([^"]+)" denied the request(?: without explanation)?:? ?(.*)')
+_POLICY = regex(r"ValidatingAdmissionPolicy '([^']+)'.*? denied request: (.*)")
+_UNREACHABLE = regex(r'failed calling webhook "([^"]+)": (.*)')
+_SECURITY = regex(r'violates PodSecurity "([^"]+)": (.*)')
+_LIMIT_RANGE = regex(r"((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)")
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_FARGATE = "fargate-scheduler"
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield why the owner of a pod has no pod."""
+    yield from _on_fargate(target)
+    for owner in target.owners if target.pod is None else ():
+        yield from _refused(live, owner)
+        yield from _unwanted(live, owner)
+
+
+def _refused(live: Live, owner: Object) -> Iterator[Cause]:
+    """Yield the latest refusal of the API server that the controller of an owner reports."""
+    failure = live.condition(owner, "ReplicaFailure")
+    if failure is not None and failure.status == "True":
+        yield _refusal(live, owner, failure.message, live.of_condition(owner, failure), "proven")
+        return
+    # A controller that creates pods again after an error reports that it did.
+    events = [each for each in live.events_of(owner) if each.reason in ("FailedCreate", "SuccessfulCreate")]
+    if events and events[0].reason == "FailedCreate":
+        yield _refusal(live, owner, events[0].message, live.of_event(events[0]), "likely")
+
+
+def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confidence: Confidence) -> Cause:
+    who = owner.title
+    if found := _QUOTA.search(message):
+        return _quota(live, owner, found.groups(), evidence, confidence)
+    if found := _SECURITY.search(message):
+        level, why = found.groups()
+        namespace = live.object("Namespace", owner.namespace)
+        text = f"Pod Security level {level} of namespace {owner.namespace} refuses the pods of {who}: {why}"
+        fix = f"change the pod, or allow privileged pods in namespace {owner.namespace} if it is one of system software"
+        label = "pod-security.kubernetes.io/enforce"
+        seen = namespace is not None and label in namespace.labels
+        return Cause("A4", who, text, "proven" if seen else confidence, (evidence,), fix)
+    if found := _RUNTIME_CLASS.search(message):
+        text = f"RuntimeClass {found[1]}, which the pods of {who} name, doesn't exist"
+        fix = "remove runtimeClassName from the pod, unless GPU Operator or you create this class"
+        own = live.certainty("RuntimeClass") == "proven" and live.object("RuntimeClass", found[1]) is None
+        return Cause("A9", who, text, "proven" if own else confidence, (evidence,), fix)
+    if found := _UNREACHABLE.search(message):
+        text = f"webhook {found[1]} can't be reached, so the API server refuses the pods of {who}: {found[2]}"
+        fix = "start the pods behind the webhook's Service, or set failurePolicy to Ignore in its configuration"
+        return Cause("A6", who, text, confidence, (evidence,), fix)
+    for pattern, kind in ((_WEBHOOK, "webhook"), (_POLICY, "ValidatingAdmissionPolicy")):
+        if found := pattern.search(message):
+            text = f"{kind} {found[1]} refuses the pods of {who}: {found[2]}"
+            fix = f"change the pod so that {kind} {found[1]} accepts it, or change that policy"
+            return Cause("A5", who, text, confidence, (evidence,), fix)
+    if found := _LIMIT_RANGE.search(message):
+        text = f"a LimitRange of namespace {owner.namespace} refuses the pods of {who}: {found[1]}"
+        fix = "keep the requests and limits of the pod within the LimitRange, or change the LimitRange"
+        command = f"kubectl get limitrange -n {shlex.quote(owner.namespace)} -o yaml"
+        return Cause("A3", who, text, confidence, (evidence,), fix, command)
+    text = f"the API server refuses the pods of {who}: {message}"
+    return Cause("A0", who, text, confidence, (evidence,), "change the pod as the message says")
+
+
+def _quota(live: Live, owner: Object, found: tuple[str, ...], evidence: Evidence, confidence: Confidence) -> Cause:
+    name, requested, used, limited = found
+    asked, taken, hard = (dict(_AMOUNT.findall(each)) for each in (requested, used, limited))
+    parts = [f"{key} {taken.get(key, '?')} of {hard.get(key, '?')} used, {asked[key]} more requested" for key in asked]
+    quota = live.object("ResourceQuota", name, owner.namespace)
+    proofs = [evidence]
+    for key in asked if quota is not None else ():
+        value = dig(quota.content if quota else None, "status", "used", key)
+        limit = dig(quota.content if quota else None, "status", "hard", key)
+        sizes = [quantity(key, each) for each in (value, limit, asked[key])]
+        if None not in sizes and sizes[0] + sizes[2] > sizes[1]:  # type: ignore[operator]
+            confidence = "proven"
+            proofs.append(
+                Evidence(f"ResourceQuota {owner.namespace}/{name}", f"status.used.{key}", f"{value} of {limit}")
+            )
+    larger = {key: _sum(key, taken.get(key), asked[key]) for key in asked}
+    patch = json.dumps({"spec": {"hard": larger}}, separators=(",", ":"))
+    where = f"-n {shlex.quote(owner.namespace)}"
+    return Cause(
+        "A1",
+        owner.title,
+        f"ResourceQuota {name} of namespace {owner.namespace} refuses the pods of {owner.title}: {'; '.join(parts)}",
+        confidence,
+        tuple(proofs),
+        f"raise quota {name}, or end pods that count against it",
+        f"kubectl patch resourcequota {shlex.quote(name)} {where} --type merge -p {shlex.quote(patch)}"
+        if all(larger.values())
+        else f"kubectl describe resourcequota {shlex.quote(name)} {where}",
+    )
+
+
+def _sum(key: str, left: str | None, right: str) -> str:
+    name = key.removeprefix("requests.").removeprefix("limits.")
+    sizes = quantity(name, left), quantity(name, right)
+    return "" if sizes[0] is None or sizes[1] is None else show(name, sizes[0] + sizes[1])
+
+
+def _unwanted(live: Live, owner: Object) -> Iterator[Cause]:
+    """Yield why an owner wants no pod."""
+    name, where = shlex.quote(owner.name), f"-n {shlex.quote(owner.namespace)}"
+    if owner.spec.get("suspend") is True and _QUEUE not in owner.labels:
+        condition = live.condition(owner, "Suspended")
+        proofs = [Evidence(owner.title, "spec.suspend", "true")]
+        proofs += [live.of_condition(owner, condition)] if condition is not None else []
+        patch = '\'{"spec":{"suspend":false}}\''
+        command = f"kubectl patch {owner.kind.lower()} {name} {where} --type merge -p {patch}"
+        text = f"{owner.title} is suspended, and creates no pod until it is resumed"
+        yield Cause("A11", owner.title, text, "proven", tuple(proofs), "resume it", command)
+    elif owner.kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job") and 0 in (
+        owner.spec.get("replicas"),
+        owner.spec.get("parallelism"),
+    ):
+        field = "replicas" if owner.spec.get("replicas") == 0 else "parallelism"
+        scaler = _scaler(live, owner)
+        by = f"; {scaler.title} sets it" if scaler is not None else ""
+        command = f"kubectl scale {owner.kind.lower()} {name} {where} --replicas 1" if scaler is None else ""
+        fix = "scale it up" if scaler is None else f"look at the metrics and the min of {scaler.title}"
+        text = f"{owner.title} wants no pod: spec.{field} is 0{by}"
+        yield Cause("A12", owner.title, text, "proven", (Evidence(owner.title, f"spec.{field}", "0"),), fix, command)
+    elif owner.kind == "Deployment" and owner.spec.get("paused") is True:
+        text = f"{owner.title} is paused, so it doesn't roll out its newest template"
+        command = f"kubectl rollout resume deployment {name} {where}"
+        proof = Evidence(owner.title, "spec.paused", "true")
+        yield Cause("A12", owner.title, text, "proven", (proof,), "resume the rollout", command)
+
+
+def _scaler(live: Live, owner: Object) -> Object | None:
+    """Return the object that scales an owner."""
+    for kind in ("ScaledObject", "HorizontalPodAutoscaler"):
+        for each in live.objects(kind, owner.namespace):
+            about = mapping(each.spec.get("scaleTargetRef"))
+            if about.get("name") == owner.name and about.get("kind", "Deployment") == owner.kind:
+                return each
+    return None
+
+
+def _on_fargate(target: Target) -> Iterator[Cause]:
+    pod = target.pod
+    if pod is None or target.node is not None:
+        return
+    profile = pod.labels.get("eks.amazonaws.com/fargate-profile")
+    if pod.spec.get("schedulerName") == _FARGATE or profile:
+        proof = Evidence(pod.title, "spec.schedulerName", str(pod.spec.get("schedulerName")))
+        text = f"{pod.title} belongs to Fargate profile {profile or '(unknown)'}, and Fargate has no GPUs"
+        fix = "move the pod to a namespace that no Fargate profile selects, or remove the labels that it selects"
+        yield Cause("A14", pod.title, text, "proven", (proof,), fix)

@@ -1,13 +1,214 @@
-"""TODO."""
+"""Why no scheduler looks at a pod, and what the scheduler reports about other pods, topology, volumes and claims.
+
+Source: kubernetes/kubernetes v1.36.2 pkg/scheduler/framework/plugins: schedulinggates, interpodaffinity,
+podtopologyspread, volumebinding, volumezone, volumerestrictions, dynamicresources (read 2026-11)
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
-from gpu_preflight.doctor.cause import Cause
+from gpu_facts.light import regex
+from gpu_facts.refusals import did_you_mean
+from gpu_preflight.doctor.cause import Cause, Evidence
 from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+
+_DEFAULT = "default-scheduler"
+_FARGATE = "fargate-scheduler"
+# A scheduler looks at a pod within a second. Longer than the pause of a restart.
+_UNSEEN_SECONDS = 60
+_KUEUE = "kueue.x-k8s.io/"
+# Texts of the scheduler about other pods and topology: texts, id, fault and fix.
+_OTHER_PODS = (
+    (
+        ("didn't satisfy existing pods anti-affinity rules",),
+        "P13",
+        "the anti-affinity of a running pod excludes {pod} from its node or zone",
+        "relax the anti-affinity of the running pods, or add a node",
+    ),
+    (
+        ("didn't match pod anti-affinity rules",),
+        "P13",
+        "the anti-affinity of {pod} excludes every node that has room",
+        "relax the anti-affinity of the pod, or add a node",
+    ),
+    (
+        ("didn't match pod affinity rules",),
+        "P13",
+        "{pod} requires another pod on its node or in its zone, and no such pod runs there",
+        "correct the label selector or topologyKey of the affinity, or start the other pod first",
+    ),
+    (
+        ("didn't match pod topology spread constraints",),
+        "P14",
+        "a topology spread constraint of {pod} allows no node that has room",
+        "set whenUnsatisfiable to ScheduleAnyway, raise maxSkew, or add a node in another zone",
+    ),
+    (
+        ("cannot allocate all claims",),
+        "S8",
+        "no node has the devices that the resource claims of {pod} request",
+        "correct the selectors of the claim, or add a node whose driver publishes such devices",
+    ),
+    (
+        ("resourceclaim in use", "resourceclaim not available on the node", "in the process of being allocated"),
+        "S10",
+        "a resource claim of {pod} is in use by another pod or on another node",
+        "use a claim template, so that each pod gets its own claim, or wait for the other pod",
+    ),
+    (
+        ("unavailable due to PersistentVolumeClaim with ReadWriteOncePod",),
+        "V7",
+        "a volume of {pod} allows only one pod, and another pod uses it",
+        "end the other pod, or use a volume with another access mode",
+    ),
+    (
+        (
+            "didn't match PersistentVolume's node affinity",
+            "had volume node affinity conflict",
+            "had no available volume zone",
+        ),
+        "V5",
+        "a volume of {pod} is in a zone in which no node has room for it",
+        "add GPU nodes in the zone of the volume, or copy the data to a volume in their zone",
+    ),
+)
+_NO_CLASS = regex(r"request (\S+): device class (\S+) does not exist")
+_NO_CLAIM = regex(r'persistentvolumeclaim "([^"]+)" not found')
+_NO_RESOURCE_CLAIM = regex(r'resourceclaim(?:\.resource\.k8s\.io)? "([^"]+)" not found')
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield why a pod isn't scheduled, apart from the resources, labels and taints of nodes."""
+    pod = target.pod
+    if pod is None or target.node is not None or live.phase(pod) != "Pending":
+        return
+    yield from _gates(live, target, pod)
+    yield from _unserved(live, target, pod)
+    scheduled = live.condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False" and not target.read.gates:
+        yield from _reported(live, target, scheduled.message, live.of_condition(pod, scheduled))
+    elif events := live.events_of(pod, reason="FailedScheduling", component=_DEFAULT):
+        yield from _reported(live, target, events[0].message, live.of_event(events[0]))
+
+
+def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    gates = [each for each in target.read.gates if not each.startswith(_KUEUE)]
+    if gates:
+        condition = live.condition(pod, "PodScheduled")
+        proofs = [Evidence(pod.title, "spec.schedulingGates", ", ".join(gates))]
+        proofs += [live.of_condition(pod, condition, "reason")] if condition is not None else []
+        text = f"scheduling gate {', '.join(gates)} holds {pod.title}, and autoscalers ignore such a pod"
+        fix = "find the controller that added the gate, and why it doesn't remove it"
+        yield Cause("P9", pod.title, text, "proven", tuple(proofs), fix)
+
+
+def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    name = known_text(target.read.scheduler) or _DEFAULT
+    if name in (_DEFAULT, _FARGATE) or live.condition(pod, "PodScheduled") is not None:
+        return
+    age = live.seconds_since(live.created(pod))
+    if age is None or age < _UNSEEN_SECONDS or any(each.component == name for each in live.events_of(pod)):
+        return
+    known = [each.name for kind in ("Pod", "Lease", "Deployment") for each in live.objects(kind)]
+    if any(each == name or each.startswith(f"{name}-") for each in known):
+        text = f"scheduler {name}, which {pod.title} names, is installed and hasn't looked at it"
+        fix = f"look at the pods and the lease of {name}"
+    else:
+        text = f"no scheduler {name}, which {pod.title} names, runs in the cluster"
+        fix = "remove schedulerName from the pod, or install that scheduler"
+        text += did_you_mean(name, [_DEFAULT, *(str(each.spec.get("schedulerName")) for each in live.objects("Pod"))])
+    certain = live.certainty("Pod")
+    proof = Evidence(pod.title, "spec.schedulerName", name), Evidence(pod.title, "status.conditions", "no PodScheduled")
+    yield Cause("P8", pod.title, text, "proven" if certain == "proven" else "likely", proof, fix)
+
+
+def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> Iterator[Cause]:
+    """Yield what the scheduler's message names."""
+    yield from _volume_claims(live, target, message, evidence)
+    if found := _NO_CLASS.search(message):
+        certain = live.certainty("DeviceClass") == "proven" and live.object("DeviceClass", found[2]) is None
+        text = f"DeviceClass {found[2]}, which a claim of {target.title} requests, doesn't exist"
+        fix = "install the driver that creates it, or correct deviceClassName of the claim"
+        yield Cause("S9", target.title, text, "proven" if certain else "likely", (evidence,), fix)
+    elif found := _NO_RESOURCE_CLAIM.search(message):
+        text = f"ResourceClaim {found[1]} of {target.title} doesn't exist"
+        yield Cause("S10", target.title, text, "likely", (evidence,), "create the claim, or correct its name")
+    for texts, id, fault, fix in _OTHER_PODS:
+        if any(each in message for each in texts):
+            yield _other_pod_cause(live, target, id, fault.format(pod=target.title), fix, evidence)
+            if id in ("P13", "S8"):
+                return
+
+
+def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, evidence: Evidence) -> Cause:
+    shown = [evidence]
+    if id == "P14":
+        for each in target.read.spreads:
+            labelled = [one for one in live.nodes if each.key in one.labels]
+            if not labelled and live.certainty("Node") is not None:
+                text = f"no node has label {each.key}, over which {target.title} must be spread"
+                fix = f"correct topologyKey {each.key}, or label the nodes"
+            value = f"{each.key}, maxSkew {each.skew}" if hasattr(each, "skew") else str(each.key)
+            shown.append(Evidence(target.title, "spec.topologySpreadConstraints[].topologyKey", value))
+    if id == "V5":
+        for volume, zones in _zoned_volumes(live, target):
+            shown.append(Evidence(f"PersistentVolume {volume}", "spec.nodeAffinity", ", ".join(zones)))
+            text = f"{target.title} uses volume {volume} in zone {', '.join(zones)}, where no node has room for it"
+    only = (
+        sum(part in evidence.value for part in ("node(s)", "Insufficient")) == 1
+        and evidence.value.count("node(s)") == 1
+    )
+    return Cause(id, target.title, text, "proven" if only or len(shown) > 1 else "likely", tuple(shown), fix)
+
+
+def _claims(target: Target) -> list[str]:
+    volumes = mappings(target.spec.get("volumes"))
+    names = [dig(each, "persistentVolumeClaim", "claimName") for each in volumes]
+    own = [f"{target.named.name}-{each.get('name')}" for each in volumes if mapping(each.get("ephemeral"))]
+    return [each for each in (*names, *own) if isinstance(each, str)]
+
+
+def _zoned_volumes(live: Live, target: Target) -> Iterator[tuple[str, list[str]]]:
+    for name in _claims(target):
+        claim = live.object("PersistentVolumeClaim", name, target.namespace)
+        volume = claim and live.object("PersistentVolume", str(claim.spec.get("volumeName")))
+        terms = mappings(dig(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms")) if volume else []
+        zones = [
+            str(value)
+            for term in terms
+            for one in mappings(term.get("matchExpressions"))
+            if "zone" in str(one.get("key"))
+            for value in one.get("values") or ()
+        ]
+        if volume and zones:
+            yield volume.name, zones
+
+
+def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence) -> Iterator[Cause]:
+    where = f"-n {shlex.quote(target.namespace)}"
+    if found := _NO_CLAIM.search(message):
+        certain = live.certainty("PersistentVolumeClaim")
+        own = live.object("PersistentVolumeClaim", found[1], target.namespace) is None and certain == "proven"
+        text = f"PersistentVolumeClaim {found[1]}, which {target.title} mounts, doesn't exist"
+        fix = "create the claim, or correct claimName of the pod"
+        yield Cause("V1", target.title, text, "proven" if own else "likely", (evidence,), fix)
+    elif "unbound immediate PersistentVolumeClaims" in message:
+        for name in _claims(target):
+            claim = live.object("PersistentVolumeClaim", name, target.namespace)
+            if claim is None or dig(claim.content, "status", "phase") == "Bound":
+                continue
+            events = [each for each in live.events_of(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")]
+            why = f": {events[0].message}" if events else ""
+            proofs = (Evidence(claim.title, "status.phase", "Pending"), *map(live.of_event, events[:1]), evidence)
+            text = f"{claim.title}, which {target.title} mounts, isn't bound{why}"
+            fix = "correct the StorageClass of the claim, or install its provisioner"
+            yield Cause(
+                "V2", claim.title, text, "proven", proofs, fix, f"kubectl describe pvc {shlex.quote(name)} {where}"
+            )
+            return
+        text = f"a PersistentVolumeClaim of {target.title} isn't bound"
+        yield Cause("V2", target.title, text, "likely", (evidence,), "look at the events of its claims")

@@ -1,13 +1,383 @@
-"""TODO."""
+"""Why no running node takes a pod: its spec against each node, and the free devices of each node.
+
+The result of this comparison is checked against the message of the scheduler. Since 1.35 that message no longer names
+the taint, so the comparison does.
+
+Source: kubernetes/kubernetes v1.36.2 pkg/scheduler/framework/types.go and pkg/scheduler/framework/plugins (read
+2026-11)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 
-from gpu_preflight.doctor.cause import Cause
-from gpu_preflight.doctor.live import Live, Target
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.labels import INSTANCE_TYPE
+from gpu_facts.light import dataclass
+from gpu_facts.quantities import distinct, show
+from gpu_facts.refusals import did_you_mean
+from gpu_facts.resources import DISK, NVIDIA
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
+from gpu_preflight.doctor.dump import parse_time
+from gpu_preflight.doctor.live import Live, NodeFit, Target, titles
+from gpu_preflight.doctor.patches import tolerating
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.taints import Taint
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig
+
+_CONDITION_TAINTS = {
+    **dict.fromkeys(("not-ready", "unreachable"), "S4"),
+    **dict.fromkeys(("disk-pressure", "memory-pressure", "pid-pressure"), "S5"),
+}
+_NODE = "node.kubernetes.io/"
+# Taints of a node that is about to be removed, or that just joined. They pass, or another cause explains them.
+_PASSING = (
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/disrupted",
+    "karpenter.sh/unregistered",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "ebs.csi.aws.com/agent-not-ready",
+    "efs.csi.aws.com/agent-not-ready",
+)
+_HUGE = "hugepages-"
+_EFA = "vpc.amazonaws.com/efa"
+_PRESENT = f"{NVIDIA}gpu.present"
+# A pod that is deleted ends within its grace period, 30 seconds by default.
+_STUCK_SECONDS = 300
+# The scheduler's text for each cause: part of it proves the cause if our own comparison finds it too.
+_TEXTS = {
+    "P5": ("untolerated taint", "didn't tolerate"),
+    "P6": ("node affinity/selector", "didn't match node selector"),
+    "S3": ("were unschedulable", "untolerated taint"),
+    "S4": ("untolerated taint", "were not ready"),
+    "S5": ("untolerated taint", "pressure"),
+    "S7": ("Too many pods",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What the comparison of one pod with all nodes needs.
+
+    Attributes:
+        nodes: The nodes that could serve the pod: with its device, or of an instance type with GPUs.
+        message: What the scheduler reports; empty if nothing is known.
+        evidence: The message as evidence.
+        certainty: How certain the lists of nodes and pods are.
+    """
+
+    live: Live
+    target: Target
+    nodes: tuple[NodeFit, ...]
+    message: str
+    evidence: tuple[Evidence, ...]
+    certainty: Confidence
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield why the scheduler puts a pod on no running node."""
+    if target.pod is None or target.node is not None or target.read.gates or live.phase(target.pod) != "Pending":
+        return
+    view = _view(live, target)
+    if view is None or any(each.fits for each in view.nodes):
+        return
+    waiting = [each for each in view.nodes if not _spec_faults(each)]
+    if waiting:
+        yield from _of_state(view, waiting)
+    elif view.nodes:
+        fewest = min(len(_spec_faults(each)) for each in view.nodes)
+        yield from _of_spec(view, [each for each in view.nodes if len(_spec_faults(each)) == fewest])
+
+
+def _view(live: Live, target: Target) -> _View | None:
+    every = live.fits(target)
+    certain = live.certainty("Node"), live.certainty("Pod")
+    if certain[0] is None or target.pod is None:
+        return None
+    scheduled = live.condition(target.pod, "PodScheduled")
+    proofs: tuple[Evidence, ...] = ()
+    if scheduled is not None and scheduled.status == "False":
+        proofs = (live.of_condition(target.pod, scheduled),)
+    else:
+        events = live.events_of(target.pod, reason="FailedScheduling", component="default-scheduler")
+        proofs = (live.of_event(events[0]),) if events else ()
+    devices = set(target.devices)
+    nodes = tuple(each for each in every if not devices or _may_serve(live, each.node, devices))
+    message = proofs[0].value if proofs else ""
+    return _View(live, target, nodes, message, proofs, weaker(certain[0], certain[1] or "possible"))
+
+
+def _may_serve(live: Live, node: Object, devices: set[str]) -> bool:
+    offers = devices & live.capacity(node).keys()
+    return bool(offers) or str(node.labels.get(INSTANCE_TYPE)) in catalogue() or _PRESENT in node.labels
+
+
+def _lasting(fit: NodeFit) -> tuple[Taint, ...]:
+    """Return the taints that a pod must tolerate, without the taints of a condition."""
+    return tuple(each for each in fit.taints if not each.key.startswith(_NODE) and each.key not in _PASSING)
+
+
+def _spec_faults(fit: NodeFit) -> tuple[str, ...]:
+    """Return the parts of the pod's spec that don't match the node, whatever runs on it."""
+    return tuple(
+        name
+        for name, found in (
+            ("taints", _lasting(fit)),
+            ("labels", fit.labels),
+            ("size", {name for name in fit.too_small if not _is_offered_later(fit, name)}),
+            ("resource", fit.unknown),
+        )
+        if found
+    )
+
+
+def _is_offered_later(fit: NodeFit, name: str) -> bool:
+    """Whether a node has a device that it doesn't offer now; causes of the GPU software explain that."""
+    capacity = dig(fit.node.content, "status", "capacity", name)
+    row = catalogue().get(str(fit.node.labels.get(INSTANCE_TYPE)))
+    asked, have = fit.too_small[name]
+    return name.startswith(NVIDIA) and (str(capacity) != str(have) or (row is not None and asked <= row.ec2_gpus))
+
+
+def _agreed(view: _View, id: str, texts: Iterable[str] = ()) -> Confidence:
+    """Return how certain a computed cause is, given the scheduler's message."""
+    agrees = any(each in view.message for each in (*_TEXTS.get(id, ()), *texts))
+    return view.certainty if agrees else weaker("likely", view.certainty)
+
+
+def _cause(
+    view: _View,
+    id: str,
+    message: str,
+    fix: str,
+    command: str = "",
+    *,
+    shown: Iterable[Evidence] = (),
+    subject: str = "",
+    texts: Iterable[str] = (),
+    excluded: Iterable[str] = (),
+) -> Cause:
+    proofs = (*shown, *view.evidence)
+    confidence = _agreed(view, id, texts)
+    return Cause(id, subject or view.target.title, message, confidence, proofs, fix, command, tuple(excluded))
+
+
+# The spec of the pod against nodes.
+
+
+def _of_spec(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    """Yield the faults of the spec that keep the nearest nodes from taking the pod."""
+    yield from _untolerated(view, nodes)
+    yield from _unlabelled(view, nodes)
+    yield from _too_small(view, nodes)
+    yield from _without_resource(view, nodes)
+
+
+def _untolerated(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    found = [each for each in nodes if _lasting(each)]
+    if not found:
+        return
+    first = _lasting(found[0])
+    listed = ", ".join(map(str, first))
+    shown = [Evidence(f"Node {each.node.name}", "spec.taints", str(_lasting(each)[0])) for each in found[:2]]
+    text = f"{view.target.title} doesn't tolerate taint {listed} of {titles(each.node for each in found)}"
+    fix = f"add a toleration for {', '.join(taint.key for taint in first)} to the pod"
+    yield _cause(view, "P5", text, fix, tolerating(view.target, first), shown=shown)
+
+
+def _unlabelled(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    found = [each for each in nodes if each.labels]
+    if not found:
+        return
+    requirement = found[0].labels[0]
+    carried = sorted({str(each.node.labels[requirement.key]) for each in nodes if requirement.key in each.node.labels})
+    has = f"the nodes have {requirement.key} {', '.join(carried[:5])}" if carried else "no GPU node has this label"
+    wanted = next(iter(requirement.values or ()), "")
+    hint = did_you_mean(wanted, carried) if carried else did_you_mean(requirement.key, found[0].node.labels)
+    text = f"{view.target.title} requires {requirement} of its node, and {has}{hint}"
+    fix = f"correct {requirement.key} in the pod, or give the nodes of its pool that label"
+    shown = [
+        Evidence(
+            f"Node {each.node.name}", f"metadata.labels[{requirement.key}]", str(each.node.labels.get(requirement.key))
+        )
+        for each in found[:2]
+    ]
+    yield _cause(view, "P6", text, fix, shown=shown)
+
+
+def _too_small(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    names = dict.fromkeys(name for each in nodes for name in each.too_small)
+    for name in names:
+        short = [each for each in nodes if name in each.too_small and not _is_offered_later(each, name)]
+        if not short:
+            continue
+        asked, most = short[0].too_small[name][0], max(each.too_small[name][1] for each in short)
+        id = "P3" if name.startswith(NVIDIA) else "P17" if name == DISK else "P16" if _is_special(name) else "P4"
+        shown_asked, shown_most = distinct(name, asked, most)
+        text = (
+            f"{view.target.title} requests {shown_asked} {name}, and the largest GPU node has {shown_most} allocatable"
+        )
+        fix = f"request at most {shown_most} {name} in a pod, or use nodes of a larger type"
+        if id == "P16" and not most:
+            text = f"{view.target.title} requests {shown_asked} {name}, and no node offers any"
+            fix = f"remove the request, or use nodes that offer {name}"
+        largest = max(short, key=lambda each: each.too_small[name][1])
+        shown = [Evidence(f"Node {largest.node.name}", f"status.allocatable[{name}]", show(name, most))]
+        yield _cause(view, id, text, fix, shown=shown, texts=(f"Insufficient {name}",))
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith(_HUGE) or name == _EFA
+
+
+def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    offered = {name for each in view.live.nodes for name in view.live.capacity(each)}
+    for name in dict.fromkeys(name for each in nodes for name in each.unknown):
+        if name in offered or name == f"{NVIDIA}gpu" or _may_be_offered(view, name):
+            continue
+        devices = sorted(each for each in offered if each.startswith(NVIDIA)) or sorted(offered)
+        id = "P16" if _is_special(name) else "P2"
+        others = f"; the GPU nodes offer {', '.join(devices)}" if name.startswith(NVIDIA) and devices else ""
+        text = f"{view.target.title} requests {name}, which no node offers{others}{did_you_mean(name, devices)}"
+        fix = f"request {devices[0]} instead" if others else f"remove the request for {name}, or install what offers it"
+        yield _cause(view, id, text, fix, shown=_requests(view, name), texts=(f"Insufficient {name}",))
+
+
+def _may_be_offered(view: _View, name: str) -> bool:
+    """Whether a pool of the dump may offer a resource on a new node."""
+    verdict = view.live.verdict(view.target)
+    pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
+    return any(each.answer is not Answer.NO or not any(name in one.text for one in each.reasons) for each in pools)
+
+
+def _requests(view: _View, name: str) -> tuple[Evidence, ...]:
+    amount = view.target.read.requests.get(name, 0)
+    return (Evidence(view.target.title, f"spec.containers[].resources.requests[{name}]", show(name, amount)),)
+
+
+# Nodes that match the pod, and can't take it now.
+
+
+def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    """Yield why nodes that match the spec of the pod can't take it now."""
+    usable = []
+    for each in nodes:
+        conditions = [id for taint in (each.fits and ()) or each.taints if (id := _condition_id(taint))]
+        if conditions:
+            yield _unhealthy(view, conditions[0], each)
+        elif each.is_cordoned or any(taint.key in _PASSING for taint in each.taints):
+            yield _cordoned(view, each)
+        else:
+            usable.append(each)
+    short = [each for each in usable if each.busy]
+    for name in dict.fromkeys(name for each in short for name in each.busy):
+        if all(name in each.busy for each in usable):
+            yield from _busy(view, name, usable)
+
+
+def _condition_id(taint: Taint) -> str | None:
+    return _CONDITION_TAINTS.get(taint.key.removeprefix(_NODE)) if taint.key.startswith(_NODE) else None
+
+
+def _unhealthy(view: _View, id: str, fit: NodeFit) -> Cause:
+    name, live = fit.node.name, view.live
+    taint = next(each for each in fit.taints if _condition_id(each))
+    shown = [Evidence(f"Node {name}", "spec.taints", str(taint))]
+    kind = "Ready" if id == "S4" else "".join(map(str.title, taint.key.removeprefix(_NODE).split("-")))
+    condition = live.condition(fit.node, kind.replace("Pid", "PID"))
+    shown += [live.of_condition(fit.node, condition)] if condition is not None else []
+    what = "isn't ready" if id == "S4" else f"is short of {taint.key.removeprefix(_NODE).split('-')[0]}"
+    text = f"node {name} matches {view.target.title} and {what}"
+    fix = "find why the kubelet isn't ready" if id == "S4" else "free the resource on the node, or replace the node"
+    return _cause(
+        view, id, text, fix, f"kubectl describe node {shlex.quote(name)}", shown=shown, subject=f"Node {name}"
+    )
+
+
+def _cordoned(view: _View, fit: NodeFit) -> Cause:
+    name = fit.node.name
+    who = next((taint.key for taint in fit.taints if taint.key in _PASSING), "")
+    removes = {"karpenter.sh/disrupted": "Karpenter", "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler"}.get(who)
+    by = f"; {removes} removes it" if removes else ""
+    text = f"node {name} matches {view.target.title}, but it is {'being set up' if who and not by else 'cordoned'}{by}"
+    fix = "wait for another node" if by else "wait until its taint is removed" if who else "uncordon the node"
+    command = "" if who else f"kubectl uncordon {shlex.quote(name)}"
+    field, value = ("spec.taints", who) if who else ("spec.unschedulable", "true")
+    shown = [Evidence(f"Node {name}", field, value)]
+    return _cause(view, "S3", text, fix, command, shown=shown, subject=f"Node {name}")
+
+
+def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+    asked = nodes[0].busy[name][0]
+    free = {each.node.name: max(each.busy[name][1], 0) for each in nodes}
+    total = sum(free.values())
+    if name == "pods":
+        text = f"the nodes that match {view.target.title} have no free pod slot"
+        yield _cause(
+            view, "S7", text, "raise the max number of pods of a node, or use larger nodes", shown=_slots(nodes)
+        )
+        return
+    holders = list(_holders(view, name, nodes))
+    stuck = [each for each in holders if _is_stuck(view.live, each)]
+    text = f"{view.target.title} needs {show(name, asked)} {name}"
+    agreed = (f"Insufficient {name}",)
+    shown = [
+        Evidence(
+            f"Node {each.node.name}",
+            f"free {name}",
+            f"{show(name, free[each.node.name])} of {show(name, view.live.allocatable(each.node).get(name, 0))}",
+        )
+        for each in nodes[:3]
+    ]
+    if stuck and name.startswith(NVIDIA):
+        held = ", ".join(each.title for each in stuck[:3])
+        deleted = [Evidence(each.title, "metadata.deletionTimestamp", _deleted(each)) for each in stuck[:2]]
+        fix = "end these pods: look at their finalizers and their node"
+        command = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
+        said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
+        yield _cause(view, "S14", said, fix, command, shown=[*deleted, *shown], texts=agreed)
+    if name.startswith(NVIDIA) and total >= asked and len(nodes) > 1:
+        said = f"{text} on one node, and {show(name, total)} are free on {len(nodes)} nodes together"
+        fix = "move pods so that one node has enough free GPUs, or add a node"
+        yield _cause(view, "S2", said, fix, shown=shown, texts=agreed)
+    elif name.startswith(NVIDIA):
+        held = titles(holders) or "other pods"
+        said = f"{text}, and {show(name, total)} are free on the {len(nodes)} nodes that match it; {held} hold them"
+        yield _cause(view, "S1", said, "wait for these pods, scale them down, or add a node", shown=shown, texts=agreed)
+    else:
+        said = f"{text}, and running pods leave at most {show(name, max(free.values()))} on a GPU node"
+        fix = f"lower the request for {name}, move pods without GPUs away from GPU nodes, or add a node"
+        excluded = ("GPUs are free on these nodes",) if not any(_gpu_busy(each) for each in nodes) else ()
+        yield _cause(view, "P4", said, fix, shown=shown, texts=agreed, excluded=excluded)
+
+
+def _gpu_busy(fit: NodeFit) -> bool:
+    return any(name.startswith(NVIDIA) for name in fit.busy)
+
+
+def _slots(nodes: Sequence[NodeFit]) -> list[Evidence]:
+    return [Evidence(f"Node {each.node.name}", "free pods", str(max(each.busy["pods"][1], 0))) for each in nodes[:3]]
+
+
+def _holders(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Object]:
+    """Yield the pods that request a resource of some nodes, pods that are deleted first."""
+    found = [
+        pod
+        for each in nodes
+        for pod in view.live.pods_by_node.get(each.node.name, ())
+        if view.live.target(pod).read.requests.get(name)
+    ]
+    yield from sorted(found, key=lambda each: not _deleted(each))
+
+
+def _deleted(pod: Object) -> str:
+    return str(dig(pod.content, "metadata", "deletionTimestamp") or "")
+
+
+def _is_stuck(live: Live, pod: Object) -> bool:
+    since = live.seconds_since(parse_time(_deleted(pod)))
+    grace = pod.spec.get("terminationGracePeriodSeconds")
+    return since is not None and since > _STUCK_SECONDS + (grace if isinstance(grace, int) else 30)
