@@ -24,6 +24,8 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.label_values import Requirement, exactly
 from gpu_preflight.model.pod import Pod, read_pod
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
+from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
@@ -413,12 +415,28 @@ class Live:
             cordoned,
         )
 
+    # Autoscalers.
+
+    @cached_property
+    def autoscaler_status(self) -> dict[str, Any]:
+        """The status of Cluster Autoscaler, from its ConfigMap; empty if there is none."""
+        found = self.config_map("cluster-autoscaler-status")
+        text = dig(found.content, "data", "status") if found is not None else None
+        try:
+            documents = list(parse("cluster-autoscaler-status", str(text or "")))
+        except UnusableInput:
+            return {}
+        return mapping(documents[0].content) if documents else {}
+
     # The simulation.
 
     @cached_property
     def input(self) -> Input:
-        """The objects as the input of a check."""
-        return Input({}, tuple(each for each in self.dump.objects if each.kind != "Event"), ())
+        """The objects, and the node groups that AWS describes, as the input of a check."""
+        groups = {
+            each.key: each for file, answer in self.dump.aws.get("nodegroup", ()) for each in [_group(file, answer)]
+        }
+        return Input(groups, tuple(each for each in self.dump.objects if each.kind != "Event"), ())
 
     @cached_property
     def case(self) -> Case:
@@ -561,6 +579,21 @@ def _container(each: Mapping[str, Any], *, init: bool) -> ContainerState:
         last["exitCode"] if isinstance(last.get("exitCode"), int) else None,
         str(last.get("message") or ""),
     )
+
+
+def _group(file: str, answer: Any) -> Resource:
+    """Return a node group that AWS describes as the resource that CloudFormation would create."""
+    given = mapping(answer)
+    properties = {key[:1].upper() + key[1:]: value for key, value in given.items()}
+    properties["ScalingConfig"] = _capitalized(mapping(given.get("scalingConfig")))
+    properties["Taints"] = [_capitalized(each) for each in mappings(given.get("taints"))]
+    properties["LaunchTemplate"] = _capitalized(mapping(given.get("launchTemplate"))) or None
+    name = str(given.get("nodegroupName"))
+    return Resource(file, name, "AWS::EKS::Nodegroup", properties, f"node group {name}", (), {}, False)
+
+
+def _capitalized(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key[:1].upper() + key[1:]: value for key, value in values.items()}
 
 
 def titles(each: Iterable[Object], most: int = 3) -> str:

@@ -158,11 +158,7 @@ def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, e
         for volume, zones in _zoned_volumes(live, target):
             shown.append(Evidence(f"PersistentVolume {volume}", "spec.nodeAffinity", ", ".join(zones)))
             text = f"{target.title} uses volume {volume} in zone {', '.join(zones)}, where no node has room for it"
-    only = (
-        sum(part in evidence.value for part in ("node(s)", "Insufficient")) == 1
-        and evidence.value.count("node(s)") == 1
-    )
-    return Cause(id, target.title, text, "proven" if only or len(shown) > 1 else "likely", tuple(shown), fix)
+    return Cause(id, target.title, text, "proven" if len(shown) > 1 else "likely", tuple(shown), fix)
 
 
 def _claims(target: Target) -> list[str]:

@@ -42,6 +42,8 @@ _PASSING = (
     "ebs.csi.aws.com/agent-not-ready",
     "efs.csi.aws.com/agent-not-ready",
 )
+# Kinds of reasons of the simulation that come from the pod's spec.
+_OF_SPEC = ("taint", "label", "resource", "port", "topology", "volume")
 _HUGE = "hugepages-"
 _EFA = "vpc.amazonaws.com/efa"
 _PRESENT = f"{NVIDIA}gpu.present"
@@ -87,9 +89,17 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     waiting = [each for each in view.nodes if not _spec_faults(each)]
     if waiting:
         yield from _of_state(view, waiting)
-    elif view.nodes:
+    elif view.nodes and not _is_for_an_autoscaler(view):
         fewest = min(len(_spec_faults(each)) for each in view.nodes)
         yield from _of_spec(view, [each for each in view.nodes if len(_spec_faults(each)) == fewest])
+
+
+def _is_for_an_autoscaler(view: _View) -> bool:
+    """Whether a pool may launch a node that matches the spec of the pod, so that running nodes don't decide."""
+    verdict = view.live.verdict(view.target)
+    pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
+    matching = [each for each in pools if not any(one.kind in _OF_SPEC for one in each.reasons)]
+    return any(each.answer is not Answer.NO for each in pools) or bool(matching)
 
 
 def _view(live: Live, target: Target) -> _View | None:
@@ -145,7 +155,15 @@ def _is_offered_later(fit: NodeFit, name: str) -> bool:
 def _agreed(view: _View, id: str, texts: Iterable[str] = ()) -> Confidence:
     """Return how certain a computed cause is, given the scheduler's message."""
     agrees = any(each in view.message for each in (*_TEXTS.get(id, ()), *texts))
-    return view.certainty if agrees else weaker("likely", view.certainty)
+    is_open = id.startswith("P") and _has_empty_groups(view.live)
+    return view.certainty if agrees and not is_open else weaker("likely", view.certainty)
+
+
+def _has_empty_groups(live: Live) -> bool:
+    """Whether Cluster Autoscaler knows a group without nodes, whose template isn't in the dump."""
+    status = live.autoscaler_status
+    groups = mappings(status.get("nodeGroups"))
+    return any(dig(each, "health", "nodeCounts", "registered", "total") in (0, None) for each in groups)
 
 
 def _cause(
@@ -272,10 +290,10 @@ def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
             yield _cordoned(view, each)
         else:
             usable.append(each)
-    short = [each for each in usable if each.busy]
-    for name in dict.fromkeys(name for each in short for name in each.busy):
-        if all(name in each.busy for each in usable):
-            yield from _busy(view, name, usable)
+    short = dict.fromkeys(name for each in usable for name in each.busy if all(name in one.busy for one in usable))
+    of_gpus = [name for name in short if name.startswith(NVIDIA)]
+    for name in of_gpus or short:
+        yield from _busy(view, name, usable)
 
 
 def _condition_id(taint: Taint) -> str | None:

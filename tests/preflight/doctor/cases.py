@@ -53,9 +53,8 @@ class DoctorCase:
         """Return its cluster."""
         paths = [str(self.path)]
         if self.base is not None:
-            hidden = {f"{each}.yaml" for each in self.not_looked}
-            base = sorted((FOLDER / "bases" / self.base).iterdir())
-            paths = [str(each) for each in base if each.name not in hidden] + paths
+            base = sorted((self.path.parents[1] / "bases" / self.base).iterdir())
+            paths = [str(each) for each in base if each.stem not in self.not_looked] + paths
         dump = read_dump(paths)
         gone = set(self.remove)
         dump.objects = [each for each in dump.objects if not gone & {each.title, f"{each.kind} {each.name}"}]
