@@ -25,7 +25,7 @@ from gpu_preflight.doctor.patches import tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig
+from gpu_preflight.reading.unknown import dig, mappings
 
 _CONDITION_TAINTS = {
     **dict.fromkeys(("not-ready", "unreachable"), "S4"),
