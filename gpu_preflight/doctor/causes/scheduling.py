@@ -17,7 +17,7 @@ from gpu_facts.labels import INSTANCE_TYPE
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import distinct, show
 from gpu_facts.refusals import did_you_mean
-from gpu_facts.resources import DISK, NVIDIA
+from gpu_facts.resources import DISK, GPU, NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, NodeFit, Target, titles
@@ -138,10 +138,16 @@ def _spec_faults(fit: NodeFit) -> tuple[str, ...]:
             ("taints", _lasting(fit)),
             ("labels", fit.labels),
             ("size", {name for name in fit.too_small if not _is_offered_later(fit, name)}),
-            ("resource", fit.unknown),
+            ("resource", [name for name in fit.unknown if not _type_has(fit.node, name)]),
         )
         if found
     )
+
+
+def _type_has(node: Object, name: str) -> bool:
+    """Whether the instance type of a node has a device that the node doesn't offer."""
+    row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
+    return row is not None and (name == GPU or (name == _EFA and bool(row.max_efa)))
 
 
 def _is_offered_later(fit: NodeFit, name: str) -> bool:
@@ -254,7 +260,9 @@ def _is_special(name: str) -> bool:
 def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     offered = {name for each in view.live.nodes for name in view.live.capacity(each)}
     for name in dict.fromkeys(name for each in nodes for name in each.unknown):
-        if name in offered or name == f"{NVIDIA}gpu" or _may_be_offered(view, name):
+        if name in offered or name == GPU or _may_be_offered(view, name):
+            continue
+        if any(_type_has(each.node, name) for each in nodes):
             continue
         devices = sorted(each for each in offered if each.startswith(NVIDIA)) or sorted(offered)
         id = "P16" if _is_special(name) else "P2"
