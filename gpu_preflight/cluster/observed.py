@@ -21,7 +21,7 @@ from gpu_facts.quantities import Resources, add, resources
 from gpu_facts.resources import GPU
 from gpu_preflight.model.cluster import Observation, Pool, PoolKind
 from gpu_preflight.model.label_values import LabelValues, exactly
-from gpu_preflight.model.pod import Pod, Workload, read_pod
+from gpu_preflight.model.pod import Workload, read_pod
 from gpu_preflight.model.taints import Taint, object_taints
 from gpu_preflight.reading.objects import Object, Part, Unread
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
@@ -32,6 +32,8 @@ _DAEMON = "DaemonSet"
 _LONGEST_CHAIN = 8
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+# The parts of a pod's spec that decide its requests.
+_OF_REQUESTS = ("containers", "initContainers", "resources", "overhead")
 _POOLS: frozenset[Part] = frozenset(("pools",))
 
 
@@ -112,13 +114,15 @@ class RunningCluster:
     def _used(self) -> dict[str, tuple[Resources, ...]]:
         """Resources that the pods of each node use, by the name of the node."""
         found: dict[str, tuple[Resources, ...]] = {}
-        read: dict[str, Pod] = {}
+        read: dict[str, Resources] = {}
         for each in self.placed_pods:
-            key = repr(each.spec)
+            # Pods of one owner differ in other parts of their spec only.
+            parts = {part: each.spec[part] for part in _OF_REQUESTS if part in each.spec}
+            key = repr(parts)
             if key not in read:
-                read[key] = read_pod(each.spec)
+                read[key] = read_pod(parts).requests
             name = str(each.spec.get("nodeName"))
-            found[name] = (*found.get(name, ()), read[key].requests)
+            found[name] = (*found.get(name, ()), read[key])
         return found
 
     def pools(self, written: Iterable[Pool]) -> tuple[Pool, ...]:
@@ -163,17 +167,18 @@ class RunningCluster:
 
     def _likeness(self, node: Object) -> str:
         labels = {key: value for key, value in node.labels.items() if key != HOSTNAME}
-        free = sorted(self._free(node).items())
+        free = sorted(self.free(node).items())
         return repr((sorted(labels.items(), key=str), _taints(node), sorted(_allocatable(node).items()), free))
 
-    def _free(self, node: Object) -> Resources:
+    def free(self, node: Object) -> Resources:
+        """Return the allocatable resources of a node that its pods don't request, in base units."""
         have = _allocatable(node)
         taken = add(*self._used.get(node.name, ()))
         return {name: amount - taken.get(name, 0) for name, amount in have.items()}
 
     def _running(self, nodes: list[Object]) -> Pool:
         first = nodes[0]
-        have, free = _allocatable(first), self._free(first)
+        have, free = _allocatable(first), self.free(first)
         group = _pool_label(first) or _group_label(first)
         names = f"{len(nodes)} running nodes" if len(nodes) > 1 else f"running node {first.name}"
         # If the input has no pods, it isn't known how much of the nodes is free.

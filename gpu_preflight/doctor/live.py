@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_facts.light import dataclass
-from gpu_facts.quantities import Resources, add, resources
+from gpu_facts.quantities import Resources, resources
 from gpu_facts.resources import NVIDIA
 from gpu_facts.today import now
 from gpu_preflight.case import Case
@@ -370,24 +370,9 @@ class Live:
         """Return the capacity of a node, in base units."""
         return resources(dig(node.content, "status", "capacity"))
 
-    @cached_property
-    def _free(self) -> dict[str, Resources]:
-        found: dict[str, Resources] = {}
-        read: dict[str, Resources] = {}
-        for node in self.nodes:
-            used = []
-            for pod in self.pods_by_node.get(node.name, ()):
-                key = repr(pod.spec)
-                if key not in read:
-                    read[key] = read_pod(pod.spec).requests
-                used.append(read[key])
-            taken, have = add(*used), self.allocatable(node)
-            found[node.name] = {name: amount - taken.get(name, 0) for name, amount in have.items()}
-        return found
-
     def free(self, node: Object) -> Resources:
         """Return the allocatable resources of a node that its pods don't request, in base units."""
-        return self._free[node.name]
+        return self.running.free(node)
 
     def taints(self, node: Object) -> tuple[Taint, ...]:
         """Return the taints of a node as they are written."""

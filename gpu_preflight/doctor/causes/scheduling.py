@@ -298,7 +298,7 @@ def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
             yield _cordoned(view, each)
         else:
             usable.append(each)
-    short = dict.fromkeys(name for each in usable for name in each.busy if all(name in one.busy for one in usable))
+    short = [name for name in usable[0].busy if all(name in one.busy for one in usable)] if usable else []
     of_gpus = [name for name in short if name.startswith(NVIDIA)]
     for name in of_gpus or short:
         yield from _busy(view, name, usable)
