@@ -335,7 +335,7 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
     "--print-commands", is_flag=True, help="Print a script that writes a dump with kubectl and aws, and exit."
 )
 @strict
-@written(*PLAIN)
+@written(*PLAIN, "html")
 def doctor(
     paths: tuple[str, ...],
     pod: str | None,

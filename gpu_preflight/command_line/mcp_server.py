@@ -26,9 +26,11 @@ from mcp.server.stdio import stdio_server
 from gpu_facts._version import __version__
 from gpu_facts.refusals import did_you_mean
 
-COMMANDS = ("check", "explain", "review", "instances", "rules")
+COMMANDS = ("check", "explain", "review", "doctor", "instances", "rules")
 # They write files, describe the terminal or show the settings of a person.
-LEFT_OUT = frozenset(("also", "color", "config", "help", "html", "output", "show_settings", "write_baseline"))
+LEFT_OUT = frozenset(
+    ("also", "color", "config", "help", "html", "output", "print_commands", "show_settings", "write_baseline")
+)
 # About 10,000 tokens. A client may cut what is longer without a word.
 MAX_CHARACTERS = 40_000
 MAX_SECONDS = 120.0

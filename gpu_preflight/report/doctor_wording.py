@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Label, text, and style of a line.
 Row = tuple[str, str, str]
 _STYLES = {"proven": "no", "likely": "unknown", "possible": "dim"}
+NODES = ("Node", "Pool", "Type", "Idle", "Unusable", "USD/h", "Why")
 _MAX_EVIDENCE = 5
 _MAX_NAMES = 5
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

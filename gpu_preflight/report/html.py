@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         PoolView,
         WorkloadView,
     )
+    from gpu_preflight.report.doctor_view import DoctorView
     from gpu_preflight.report.finding_view import FindingView
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
@@ -315,8 +316,8 @@ def _left(left: Iterable[LeftReplicas], how: str, answer: str) -> Html:
     return tag("p", f"When all workloads run at once, {how}: {named}", cls=f"workload {answer}")
 
 
-def render(view: CheckView | ExplainView | ReviewView) -> str:
-    """Return the page of a check, an explanation or a review."""
+def render(view: CheckView | ExplainView | ReviewView | DoctorView) -> str:
+    """Return the page of a check, an explanation, a review or a diagnosis."""
     style, script = _part("page.css"), _part("page.js")
     head = tag(
         "head",
@@ -492,4 +493,28 @@ def _results(workload: Fate) -> Iterator[str]:
         yield tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
 
 
-_PARTS: dict[str, Callable[..., Iterator[Html]]] = {"check": _check, "explain": _explain, "review": _review}
+def _doctor(view: DoctorView) -> Iterator[Html]:
+    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
+
+    for each in view.diagnoses:
+        listed = [
+            (label, tag("code", text) if style == "command" else text) for label, text, style in rows(each, view.at)
+        ]
+        title = each.headline if len(view.diagnoses) > 1 else each.title or "Result"
+        yield tag("section", tag("h2", title), table(("", ""), listed, caption="Causes, evidence and fixes"))
+    if view.nodes:
+        rows_of_nodes = [tuple(each) for each in node_rows(view)]
+        yield tag(
+            "section", tag("h2", "Nodes with idle or unusable GPUs"), table(NODES, rows_of_nodes, caption="Nodes")
+        )
+    if view.not_looked:
+        listed_texts = [tag("li", not_looked_text(each)) for each in view.not_looked]
+        yield tag("section", tag("h2", "Not looked at"), tag("ul", joined(*listed_texts)))
+
+
+_PARTS: dict[str, Callable[..., Iterator[Html]]] = {
+    "check": _check,
+    "explain": _explain,
+    "review": _review,
+    "doctor": _doctor,
+}

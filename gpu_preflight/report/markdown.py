@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from gpu_preflight.judging.changes import ResourceChange
     from gpu_preflight.judging.pool_changes import PoolChange
     from gpu_preflight.report.cluster_view import ClusterView, LeftReplicas, PoolView, WorkloadView
+    from gpu_preflight.report.doctor_view import DoctorView
     from gpu_preflight.report.finding_view import FindingView, View
     from gpu_preflight.report.images_view import ImagesView
     from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
@@ -272,7 +273,7 @@ def render(view: View) -> str:
     return "\n\n".join(_PARTS[view.command](view)) + "\n"
 
 
-def _headline(view: CheckView | ExplainView) -> str:
+def _headline(view: CheckView | ExplainView | DoctorView) -> str:
     return f"### {SIGNS[outcome_style(view)]} {escape_markdown(headline(view), longest=_LONGEST_HEADLINE)}"
 
 
@@ -457,6 +458,29 @@ def _rules(view: RulesView) -> Iterator[str]:
         )
 
 
+def _doctor(view: DoctorView) -> Iterator[str]:
+    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
+
+    yield _headline(view)
+    for each in view.diagnoses:
+        if len(view.diagnoses) > 1:
+            yield f"#### {escape_markdown(each.headline, longest=_LONGEST_HEADLINE)}"
+        cells = [
+            (label, code(text) if style == "command" else escape_markdown(text))
+            for label, text, style in rows(each, view.at)
+        ]
+        yield table(("", ""), cells)
+    if view.nodes:
+        yield details(f"Nodes with idle or unusable GPUs ({len(view.nodes)})", table(NODES, _escaped(node_rows(view))))
+    if view.not_looked:
+        listed = [(escape_markdown(not_looked_text(each)),) for each in view.not_looked]
+        yield details(f"Not looked at ({len(listed)})", table(("What",), listed))
+
+
+def _escaped(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    return [tuple(map(escape_markdown, row)) for row in rows]
+
+
 _PARTS: dict[str, Callable[..., Iterator[str]]] = {
     "check": _check,
     "explain": _explain,
@@ -464,4 +488,5 @@ _PARTS: dict[str, Callable[..., Iterator[str]]] = {
     "instances": _instances,
     "images": _images,
     "rules": _rules,
+    "doctor": _doctor,
 }

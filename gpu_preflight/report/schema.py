@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpu_preflight.remedies.remedy import SmallestType
+from gpu_preflight.report.doctor_view import DoctorView
 from gpu_preflight.report.images_view import ImagesView
 from gpu_preflight.report.instances_view import InstancesView
 from gpu_preflight.report.json import keys
@@ -19,7 +20,7 @@ from gpu_preflight.report.review_view import ReviewView
 from gpu_preflight.report.view import CheckView, ExplainView, RulesView
 
 _Schema = dict[str, Any]
-_VIEWS = (CheckView, ExplainView, ReviewView, InstancesView, ImagesView, RulesView)
+_VIEWS = (CheckView, ExplainView, ReviewView, DoctorView, InstancesView, ImagesView, RulesView)
 _TYPES: Mapping[Any, _Schema] = {
     Any: {},
     bool: {"type": "boolean"},

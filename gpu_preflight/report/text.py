@@ -75,7 +75,6 @@ _STYLES = {
 PLAIN_WIDTH = 110
 # Nodes for all pods, even above the pool's max. It has two lines to leave more width for the last column.
 _NEEDED = "Nodes\nneeded"
-_NODES = ("Node", "Pool", "Type", "Idle", "Unusable", "USD/h", "Why")
 # Max number of listed values that only the deployment sets.
 _VALUES = 10
 
@@ -360,7 +359,7 @@ def _rules(view: RulesView) -> Iterator[Part]:
 
 
 def _doctor(view: DoctorView) -> Iterator[Part]:
-    from gpu_preflight.report.doctor_wording import node_rows, not_looked_text, rows
+    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
 
     if len(view.diagnoses) != 1:
         yield line(view.headline, "bold")
@@ -377,7 +376,7 @@ def _doctor(view: DoctorView) -> Iterator[Part]:
         yield from [Listing(listed)] if listed else []
     if view.nodes:
         yield heading("Nodes with idle or unusable GPUs")
-        yield table(_NODES, node_rows(view), right=_NODES[3:6])
+        yield table(NODES, node_rows(view), right=NODES[3:6])
     if view.not_looked:
         yield heading("Not looked at", "dim")
         yield from (line(f"  {not_looked_text(each)}", "dim") for each in view.not_looked)

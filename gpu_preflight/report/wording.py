@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RemedyView,
         WorkloadView,
     )
+    from gpu_preflight.report.doctor_view import DoctorView
     from gpu_preflight.report.finding_view import FindingView
     from gpu_preflight.report.images_view import ImagesView, PulledChartView, PulledImageView, PullsView
     from gpu_preflight.report.instances_view import InstancesView, InstanceTypeView
@@ -109,8 +110,10 @@ def _undecided(view: CheckView | ExplainView) -> str:
     return f"{of} {verb} not decided{some}: {first.name}{': ' if why else ''}{why}"
 
 
-def headline(view: CheckView | ExplainView | ReviewView) -> str:
+def headline(view: CheckView | ExplainView | ReviewView | DoctorView) -> str:
     """Return the outcome in one line."""
+    if view.command == "doctor":
+        return view.headline
     if view.command == "check" and view.outcome != "fail" and not _has_gpu_content(view.clusters):
         nothing = f"GPU check: nothing to check here, {cluster_summary(view.clusters)}{_unread_clause(view)}"
         return f"{nothing}{_hidden_clause(view)}"
@@ -149,8 +152,10 @@ def hides_error(view: CheckView | ReviewView) -> bool:
     return any(each.errors or each.possible_errors for each in view.hidden)
 
 
-def outcome_style(view: CheckView | ExplainView | ReviewView) -> str:
+def outcome_style(view: CheckView | ExplainView | ReviewView | DoctorView) -> str:
     """Return the outcome for colors and signs: a pass with a hidden error or an interruption is like unknown."""
+    if view.command == "doctor":
+        return view.outcome
     hides = view.command != "explain" and hides_error(view)
     interrupts = view.command == "review" and view.needs_attention
     return "unknown" if view.outcome == "pass" and (hides or interrupts) else view.outcome
