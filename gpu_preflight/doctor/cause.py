@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gpu_facts.light import dataclass
+from gpu_preflight.remedies.change import Change
 
 Confidence = Literal["proven", "likely", "possible"]
 CONFIDENCES: tuple[Confidence, ...] = ("proven", "likely", "possible")
@@ -62,6 +63,7 @@ class Cause:
         evidence: The values that show it.
         fix: One action that removes it, or the reason to wait, in one sentence without a period.
         command: A command that does this; empty if there is no single command.
+        change: The change that the fix makes, to try it on the dump; ``None`` if the fix changes no object of it.
         excluded: Look-alikes that the evidence excludes, each in a sentence.
         clock: The time for which something waits; ``None`` if nothing waits.
     """
@@ -73,6 +75,7 @@ class Cause:
     evidence: tuple[Evidence, ...]
     fix: str
     command: str = ""
+    change: Change | None = None
     excluded: tuple[str, ...] = ()
     clock: Clock | None = None
 

@@ -9,6 +9,7 @@ from gpu_facts.light import dataclass
 from gpu_preflight.doctor.catalogue import Ranking, ranked
 from gpu_preflight.doctor.cause import Cause, Evidence
 from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.patches import tried
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.objects import Object
@@ -43,13 +44,15 @@ class Diagnosis:
         target: The pod.
         ranking: Its causes.
         verdict: The simulated result of its workload; ``None`` if it isn't a GPU workload of the simulation.
-        remedies: Changes of the workload or of a pool after which the simulation runs it.
+        tried: Where the pod runs after the fix of the first cause is applied to the dump; empty if it still doesn't.
+        remedies: Other changes of the workload or of a pool after which the simulation runs it.
         opinions: What the scheduler and the autoscaler report about it, the newest of each.
     """
 
     target: Target
     ranking: Ranking
     verdict: Verdict | None
+    tried: str
     remedies: tuple[Remedy, ...]
     opinions: tuple[Evidence, ...]
 
@@ -85,7 +88,9 @@ def diagnose(live: Live, target: Target, *, with_fixes: bool = True) -> Diagnosi
     would_do: tuple[Remedy, ...] = ()
     if with_fixes and verdict is not None and verdict.answer is Answer.NO:
         would_do = next((each for each, _ in fixes_by_workload(live.input, live.case, [verdict]).values()), ())
-    return Diagnosis(target, ranking, verdict, would_do, tuple(_opinions(live, target)))
+    change = next((each.change for each in ranking.roots[:1]), None)
+    result = tried(live, target, change) if change is not None and with_fixes else ""
+    return Diagnosis(target, ranking, verdict, result, would_do, tuple(_opinions(live, target)))
 
 
 def _opinions(live: Live, target: Target) -> Iterator[Evidence]:

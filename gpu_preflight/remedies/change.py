@@ -127,10 +127,15 @@ def changed(given: Input, owner: Object, changes: Iterable[Change]) -> Input:
             properties = merged(dict(resource.properties), _nested(each.property, each.value))
             resources[each.key] = replace(resource, properties=properties)
         elif each.of_pool:
-            objects = _apply_patch(objects, each.origin, _nested(each.property, each.value))
+            objects = with_change(objects, each)
     if patch := strategic_merge_patch(listed):
         objects = _apply_patch(objects, owner.origin, patch)
     return replace(given, resources=resources, objects=objects)
+
+
+def with_change(objects: tuple[Object, ...], change: Change) -> tuple[Object, ...]:
+    """Return objects after a change of one of them."""
+    return _apply_patch(objects, change.origin, _nested(change.property, change.value))
 
 
 def _apply_patch(objects: tuple[Object, ...], origin: Origin, patch: dict[str, Any]) -> tuple[Object, ...]:

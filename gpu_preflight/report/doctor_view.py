@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from gpu_facts.light import dataclass
 from gpu_preflight.doctor.catalogue import TITLES
-from gpu_preflight.doctor.cause import Cause, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.diagnosis import Diagnosis, grouped
 from gpu_preflight.doctor.dump import NotLooked
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.unused import UnusedGpus
+from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.finding_view import OutcomeView, outcome
-from gpu_preflight.report.wording import ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
-class TriedFix:
-    """A change after which the simulation runs the pod.
+class CauseView:
+    """Why a pod doesn't run.
 
     Attributes:
-        text: The change.
-        patch: A strategic merge patch of the workload; ``None`` if the change isn't one of the workload.
+        id: Its id in the catalogue of causes, such as ``P5``.
+        title: The fault in general.
+        subject: Title of the faulty object.
+        message: The fault with its values.
+        confidence: How certain it is.
+        is_effect: Whether another cause explains it.
+        evidence: The values that show it.
+        fix: One action that removes it.
+        command: A command that does this; empty if there is no single command.
+        excluded: Look-alikes that the evidence excludes.
+        clock: The time for which something waits; ``None`` if nothing waits.
     """
 
-    text: str
-    patch: dict[str, Any] | None
+    id: str
+    title: str
+    subject: str
+    message: str
+    confidence: Confidence
+    is_effect: bool
+    evidence: tuple[Evidence, ...]
+    fix: str
+    command: str
+    excluded: tuple[str, ...]
+    clock: Clock | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +53,24 @@ class DiagnosisView:
 
     Attributes:
         headline: The answer in one sentence.
-        title: The title of the first cause; empty if no cause is found.
         owner: Title of the object that a user wrote.
         pods: Titles of the pods; of an owner without pods, the owner.
-        causes: The causes, the first one first.
-        effects: Causes that are an effect of the others.
-        simulation: The simulated result: ``runs``, ``Pending`` or ``unknown``; ``None`` if there is none.
-        tried: Changes after which the simulation runs the pods.
+        causes: The causes, the first one first, effects of other causes last.
+        tried: Where the pod runs after the fix of the first cause was applied to the dump; empty if it wasn't applied,
+            or doesn't suffice.
+        simulation: Whether the pods run in the simulation; ``None`` if it has no result.
+        alternatives: Other changes after which the simulation runs the pods.
         opinions: What the scheduler and the autoscaler report.
         disagreement: How the simulation and the scheduler disagree; empty if they don't.
     """
 
     headline: str
-    title: str
     owner: str
     pods: tuple[str, ...]
-    causes: tuple[Cause, ...]
-    effects: tuple[Cause, ...]
-    simulation: str | None
-    tried: tuple[TriedFix, ...]
+    causes: tuple[CauseView, ...]
+    tried: str
+    simulation: Answer | None
+    alternatives: tuple[str, ...]
     opinions: tuple[Evidence, ...]
     disagreement: str
 
@@ -109,19 +126,35 @@ def _headline(views: Sequence[DiagnosisView]) -> str:
 
 def _diagnosis_view(live: Live, alike: Sequence[Diagnosis]) -> DiagnosisView:
     each = alike[0]
-    causes = each.ranking.roots or each.ranking.effects
-    names = tuple(one.target.title for one in alike)
     return DiagnosisView(
         headline=_sentence(live, each, len(alike)),
-        title=TITLES[causes[0].id] if causes else "",
         owner=each.target.root.title,
-        pods=names,
-        causes=each.ranking.roots,
-        effects=each.ranking.effects,
-        simulation=ANSWERS[each.verdict.answer] if each.verdict and each.target.node is None else None,
-        tried=tuple(TriedFix(one.text, one.patch) for one in each.remedies),
+        pods=tuple(one.target.title for one in alike),
+        causes=(
+            *(_cause_view(one, is_effect=False) for one in each.ranking.roots),
+            *(_cause_view(one, is_effect=True) for one in each.ranking.effects),
+        ),
+        tried=each.tried,
+        simulation=each.verdict.answer if each.verdict and each.target.node is None else None,
+        alternatives=tuple(one.text for one in each.remedies),
         opinions=each.opinions,
         disagreement=each.disagreement,
+    )
+
+
+def _cause_view(each: Cause, *, is_effect: bool) -> CauseView:
+    return CauseView(
+        each.id,
+        TITLES[each.id],
+        each.subject,
+        each.message,
+        each.confidence,
+        is_effect,
+        each.evidence,
+        each.fix,
+        each.command,
+        each.excluded,
+        each.clock,
     )
 
 
@@ -130,8 +163,9 @@ def _sentence(live: Live, each: Diagnosis, count: int) -> str:
     verb = "doesn't run" if count == 1 else "don't run"
     causes = each.ranking.roots or each.ranking.effects
     if causes:
-        first = causes[0]
-        return f"{who} {verb}: {first.message}"
+        message = causes[0].message
+        own = f"{who} "
+        return f"{who} {verb}: {f'it {message[len(own) :]}' if message.startswith(own) else message}"
     if each.target.pod is not None and live.is_fine(each.target.pod):
         return f"{who} runs"
     return f"{who} {verb}, and no cause is found"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpu_preflight.doctor.dump import parse_time, without_permission
-from gpu_preflight.report.wording import money
+from gpu_preflight.report.wording import ANSWERS, money
 
 if TYPE_CHECKING:
-    from gpu_preflight.doctor.cause import Cause, Evidence
+    from gpu_preflight.doctor.cause import Evidence
     from gpu_preflight.doctor.dump import NotLooked
     from gpu_preflight.doctor.unused import UnusedGpus
-    from gpu_preflight.report.doctor_view import DiagnosisView, DoctorView
+    from gpu_preflight.report.doctor_view import CauseView, DiagnosisView, DoctorView
 
 # Label, text, and style of a line.
 Row = tuple[str, str, str]
@@ -47,24 +45,26 @@ def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
     if len(view.pods) > 1:
         more = f" and {len(view.pods) - _MAX_NAMES} more" if len(view.pods) > _MAX_NAMES else ""
         yield "pods", ", ".join(view.pods[:_MAX_NAMES]) + more, ""
-    for place, cause in enumerate((*view.causes, *view.effects)):
-        label = "cause" if cause in view.causes else "effect"
-        text = f"{cause.id}, {cause.confidence}" + (f": {cause.message}" if place else "")
+    for place, cause in enumerate(view.causes):
+        label = "effect" if cause.is_effect else "cause"
+        text = f"{cause.id}, {cause.confidence}" + (f": {cause.message}" if place else f": {cause.title}")
         yield label, text, _STYLES[cause.confidence]
-        yield from _cause_rows(cause, at, is_cause=cause in view.causes)
+        yield from _cause_rows(cause, at)
+        if not place and view.tried:
+            yield "tried", view.tried, "yes"
     yield from _opinion_rows(view, at)
 
 
-def _cause_rows(cause: Cause, at: str, *, is_cause: bool) -> Iterator[Row]:
-    for each in cause.evidence[: _MAX_EVIDENCE if is_cause else 1]:
+def _cause_rows(cause: CauseView, at: str) -> Iterator[Row]:
+    for each in cause.evidence[: 1 if cause.is_effect else _MAX_EVIDENCE]:
         yield "evidence", evidence_text(each, at), ""
-    if not is_cause:
+    if cause.is_effect:
         return
     for text in cause.excluded:
         yield "ruled out", text, "dim"
     if cause.clock is not None:
-        begun = f", since {age(cause.clock.since, at)}" if cause.clock.since else ""
-        yield "waits", f"{cause.clock.waits_for}{begun.replace(' ago', '')}; {cause.clock.takes}", ""
+        begun = age(cause.clock.since, at).removesuffix(" ago")
+        yield "waits", f"{cause.clock.waits_for}{f', for {begun}' if begun else ''}; {cause.clock.takes}", ""
         yield "source", cause.clock.source, "dim"
     yield "fix", cause.fix, ""
     if cause.command:
@@ -79,26 +79,16 @@ def evidence_text(each: Evidence, at: str) -> str:
 
 
 def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
-    for fix in view.tried[:1]:
-        yield "tried", f"with this change, the simulation runs the pod: {fix.text}", "yes"
-        if fix.patch is not None:
-            yield "command", patch_command(view, fix.patch), "command"
+    for text in () if view.tried else view.alternatives[:1]:
+        yield "or", f"with this change, the simulation runs the pod: {text}", "yes"
     if view.simulation is not None:
-        yield "simulation", f"without a change: {view.simulation}", "dim"
-    shown = {each.value for cause in (*view.causes, *view.effects) for each in cause.evidence}
+        yield "simulation", f"without a change: {ANSWERS[view.simulation]}", "dim"
+    shown = {each.value for cause in view.causes for each in cause.evidence}
     for each in view.opinions:
         if each.value not in shown:
             yield "reported", evidence_text(each, at), "dim"
     if view.disagreement:
         yield "disagree", view.disagreement, "unknown"
-
-
-def patch_command(view: DiagnosisView, patch: object) -> str:
-    """Return the command that applies a patch to the workload."""
-    kind, _, name = view.owner.partition(" ")
-    namespace, _, name = name.partition("/")
-    body = shlex.quote(json.dumps(patch, separators=(",", ":")))
-    return f"kubectl patch {kind.lower()} {shlex.quote(name)} -n {shlex.quote(namespace)} -p {body}"
 
 
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:

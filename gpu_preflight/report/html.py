@@ -500,7 +500,7 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
         listed = [
             (label, tag("code", text) if style == "command" else text) for label, text, style in rows(each, view.at)
         ]
-        title = each.headline if len(view.diagnoses) > 1 else each.title or "Result"
+        title = each.headline if len(view.diagnoses) > 1 else "Causes"
         yield tag("section", tag("h2", title), table(("", ""), listed, caption="Causes, evidence and fixes"))
     if view.nodes:
         rows_of_nodes = [tuple(each) for each in node_rows(view)]

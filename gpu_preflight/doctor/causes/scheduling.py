@@ -21,11 +21,12 @@ from gpu_facts.resources import DISK, GPU, NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, NodeFit, Target, titles
-from gpu_preflight.doctor.patches import tolerating
+from gpu_preflight.doctor.patches import command, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mappings
+from gpu_preflight.remedies.change import Change
 
 _CONDITION_TAINTS = {
     **dict.fromkeys(("not-ready", "unreachable"), "S4"),
@@ -177,8 +178,9 @@ def _cause(
     id: str,
     message: str,
     fix: str,
-    command: str = "",
+    run: str = "",
     *,
+    change: Change | None = None,
     shown: Iterable[Evidence] = (),
     subject: str = "",
     texts: Iterable[str] = (),
@@ -186,7 +188,7 @@ def _cause(
 ) -> Cause:
     proofs = (*shown, *view.evidence)
     confidence = _agreed(view, id, texts)
-    return Cause(id, subject or view.target.title, message, confidence, proofs, fix, command, tuple(excluded))
+    return Cause(id, subject or view.target.title, message, confidence, proofs, fix, run, change, tuple(excluded))
 
 
 # The spec of the pod against nodes.
@@ -209,7 +211,8 @@ def _untolerated(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     shown = [Evidence(f"Node {each.node.name}", "spec.taints", str(_lasting(each)[0])) for each in found[:2]]
     text = f"{view.target.title} doesn't tolerate taint {listed} of {titles(each.node for each in found)}"
     fix = f"add a toleration for {', '.join(taint.key for taint in first)} to the pod"
-    yield _cause(view, "P5", text, fix, tolerating(view.target, first), shown=shown)
+    change = tolerating(view.target, first)
+    yield _cause(view, "P5", text, fix, command(view.target, change), shown=shown, change=change)
 
 
 def _unlabelled(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
@@ -330,10 +333,11 @@ def _cordoned(view: _View, fit: NodeFit) -> Cause:
     by = f"; {removes} removes it" if removes else ""
     text = f"node {name} matches {view.target.title}, but it is {'being set up' if who and not by else 'cordoned'}{by}"
     fix = "wait for another node" if by else "wait until its taint is removed" if who else "uncordon the node"
-    command = "" if who else f"kubectl uncordon {shlex.quote(name)}"
+    run = "" if who else f"kubectl uncordon {shlex.quote(name)}"
+    change = None if who else Change("uncordon the node", fit.node.origin, ("spec", "unschedulable"), False)
     field, value = ("spec.taints", who) if who else ("spec.unschedulable", "true")
     shown = [Evidence(f"Node {name}", field, value)]
-    return _cause(view, "S3", text, fix, command, shown=shown, subject=f"Node {name}")
+    return _cause(view, "S3", text, fix, run, shown=shown, subject=f"Node {name}", change=change)
 
 
 def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
@@ -362,9 +366,9 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         held = ", ".join(each.title for each in stuck[:3])
         deleted = [Evidence(each.title, "metadata.deletionTimestamp", _deleted(each)) for each in stuck[:2]]
         fix = "end these pods: look at their finalizers and their node"
-        command = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
+        run = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
         said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
-        yield _cause(view, "S14", said, fix, command, shown=[*deleted, *shown], texts=agreed)
+        yield _cause(view, "S14", said, fix, run, shown=[*deleted, *shown], texts=agreed)
     if name.startswith(NVIDIA) and total >= asked and len(nodes) > 1:
         said = f"{text} on one node, and {show(name, total)} are free on {len(nodes)} nodes together"
         fix = "move pods so that one node has enough free GPUs, or add a node"
