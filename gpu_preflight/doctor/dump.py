@@ -10,10 +10,12 @@ https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpu_facts.light import dataclass, regex
@@ -96,6 +98,7 @@ AWS_ANSWERS: Mapping[str, str] = {
 }
 _SUFFIXES = (".json", ".yaml", ".yml")
 _MAX_LOG_BYTES = 1024**2
+_MAX_RECORD_BYTES = 1024**3
 _FORBIDDEN = regex(r"(?i)forbidden|unauthorized|accessdenied|not authorized")
 _NO_SUCH_RESOURCE = regex(r"doesn't have a resource type|could not find the requested resource")
 _TIMES = ("lastTransitionTime", "lastTimestamp", "eventTime", "renewTime", "creationTimestamp", "lastHeartbeatTime")
@@ -127,6 +130,7 @@ class Dump:
         aws: Answers of the AWS CLI by their key, each as (file, answer).
         logs: The last lines of each container, by (namespace, pod, container).
         unread: Files that hold nothing known, with the reason.
+        at: When it was recorded; ``None`` for files of kubectl, which don't say so.
     """
 
     objects: list[Object] = field(default_factory=list)
@@ -137,6 +141,7 @@ class Dump:
     aws: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     logs: dict[tuple[str, str, str], str] = field(default_factory=dict)
     unread: list[NotLooked] = field(default_factory=list)
+    at: datetime | None = None
 
 
 def read_dump(paths: Iterable[str]) -> Dump:
@@ -148,6 +153,9 @@ def read_dump(paths: Iterable[str]) -> Dump:
     found, every = Dump(), list(paths)
     for path in every:
         place = Path(path)
+        if place.suffix == ".zip":
+            _read_record(place, found)
+            continue
         for file in sorted(walk(place)) if is_folder(place) else [place]:
             _read_file(file, found, named=not is_folder(place))
     if not found.objects and not found.aws and not found.complete:
@@ -157,6 +165,28 @@ def read_dump(paths: Iterable[str]) -> Dump:
         )
     found.objects = _newest(found.objects)
     return found
+
+
+def _read_record(file: Path, found: Dump) -> None:
+    """Read what ``--record`` wrote.
+
+    Raises:
+        UnusableInput: It isn't a zip file of this program, or a file in it is too large.
+    """
+    with TemporaryDirectory() as folder:
+        try:
+            with zipfile.ZipFile(file) as packed:
+                if sum(each.file_size for each in packed.infolist()) > _MAX_RECORD_BYTES:
+                    raise UnusableInput(f"{file}: must unpack to at most {_MAX_RECORD_BYTES // 1024**2} MiB, got more")
+                # Members with a folder or a drive in their name aren't of this program.
+                for name in sorted(each for each in packed.namelist() if Path(each).name == each):
+                    packed.extract(name, folder)
+        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+            raise UnusableInput(f"{file}: must be a file that --record wrote, got {error}") from None
+        time = Path(folder) / "time.txt"
+        found.at = parse_time(time.read_text().strip()) if time.is_file() else None
+        for each in sorted(Path(folder).iterdir()):
+            _read_file(each, found, named=False)
 
 
 def _read_file(file: Path, found: Dump, *, named: bool) -> None:

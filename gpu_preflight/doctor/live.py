@@ -192,7 +192,7 @@ class Live:
 
     def __init__(self, dump: Dump, at: datetime | None = None) -> None:
         self.dump = dump
-        self.now = at or latest_time(dump) or now()
+        self.now = at or dump.at or latest_time(dump) or now()
         self._asked: dict[str, NotLooked] = {}
         self._by_kind: dict[str, list[Object]] = {}
         for each in dump.objects:

@@ -1,0 +1,225 @@
+"""Reads from a cluster what a question needs, in pages, and writes it as a dump.
+
+Only GET requests of objects and lists are made. Secrets aren't read. Environment values, and annotations with the last
+applied manifest, are removed before anything is kept.
+
+Sources: https://kubernetes.io/docs/reference/using-api/api-concepts/ for pages, selectors and discovery (2026-11)
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gpu_facts.today import now
+from gpu_preflight.doctor.connection import Api, Refused
+from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked
+from gpu_preflight.reading.objects import Object, parse_objects
+from gpu_preflight.reading.unknown import dig, mapping, mappings
+
+PAGE = 500
+_CLUSTER_WIDE = frozenset(
+    (
+        *(
+            "nodes",
+            "namespaces",
+            "persistentvolumes",
+            "priorityclasses.scheduling.k8s.io",
+            "runtimeclasses.node.k8s.io",
+        ),
+        *("storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io"),
+        *("resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io", "clusterqueues.kueue.x-k8s.io"),
+        *("resourceflavors.kueue.x-k8s.io", "admissionchecks.kueue.x-k8s.io", "queues.scheduling.run.ai"),
+        *("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"),
+        "nodeclasses.eks.amazonaws.com",
+    )
+)
+# Read in the namespace of the pod, if one pod is asked for. Everything else is read in all namespaces.
+_OF_THE_POD = frozenset(
+    (
+        *("replicasets.apps", "statefulsets.apps", "jobs.batch", "cronjobs.batch", "resourcequotas", "limitranges"),
+        *("persistentvolumeclaims", "horizontalpodautoscalers.autoscaling", "scaledobjects.keda.sh"),
+        *("resourceclaims.resource.k8s.io", "jobsets.jobset.x-k8s.io", "workloads.kueue.x-k8s.io"),
+        *("localqueues.kueue.x-k8s.io", "podgroups.scheduling.run.ai"),
+    )
+)
+# Pods that have ended hold nothing. The pod in question may be one of them, so it is read by name.
+_RUNNING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_HIDDEN = "(hidden)"
+
+
+class Collector:
+    """Reads a cluster.
+
+    Args:
+        api: Answers GET requests.
+        namespace: Namespace of the pod in question; ``None`` for all namespaces.
+    """
+
+    def __init__(self, api: Api, namespace: str | None = None) -> None:
+        self._api, self._namespace = api, namespace
+        self._lists: dict[str, dict[str, Any]] = {}
+        self._errors: dict[str, str] = {}
+        self._over = ""
+        self.at: datetime = now().replace(microsecond=0)
+
+    def collect(self, pod: str | None = None) -> Dump:
+        """Return what is known about the pods of the cluster, or about one pod and everything that decides about it."""
+        groups = self._groups()
+        if pod is not None and self._namespace is not None:
+            self._get("pod", f"/api/v1/namespaces/{self._namespace}/pods/{pod}")
+        for resource in RESOURCES:
+            name, _, group = resource.partition(".")
+            versions = groups.get(group) if groups is not None else [_GUESSED.get(group, "v1")]
+            if versions is None:
+                # The group isn't installed, so no such object exists.
+                self._lists[resource] = {"kind": "List", "apiVersion": "v1", "items": []}
+            else:
+                self._list(resource, _path(name, group, versions[0], self._namespace_of(resource)))
+        for each in CONFIG_MAPS:
+            self._get(f"configmap-{each}", f"/api/v1/namespaces/kube-system/configmaps/{each}")
+        return self.dump()
+
+    def _namespace_of(self, resource: str) -> str | None:
+        return self._namespace if resource in _OF_THE_POD else None
+
+    def _groups(self) -> dict[str, list[str]] | None:
+        """Return the versions of each API group, the preferred one first; ``None`` if they aren't readable."""
+        try:
+            answer = self._ask("/apis", {})
+        except Refused as refused:
+            self._errors["apis"] = str(refused)
+            return None
+        found: dict[str, list[str]] = {"": ["v1"]}
+        for each in mappings(dig(answer, "groups")):
+            preferred = str(dig(each, "preferredVersion", "version"))
+            found[str(each.get("name"))] = [preferred]
+        return found
+
+    def _ask(self, path: str, parameters: Mapping[str, str]) -> Any:
+        if self._over:
+            raise Refused(self._over)
+        try:
+            return self._api.get(path, parameters)
+        except Refused as refused:
+            if refused.is_final:
+                self._over = str(refused)
+            raise
+
+    def _get(self, name: str, path: str) -> None:
+        try:
+            self._lists[name] = projected(mapping(self._ask(path, {})))
+        except Refused as refused:
+            if refused.status != 404:
+                self._errors[name] = str(refused)
+
+    def _list(self, resource: str, path: str) -> None:
+        parameters = {"limit": str(PAGE), **(_RUNNING if resource == "pods" else {})}
+        every: list[Any] = []
+        kind, version = RESOURCES[resource], "v1"
+        try:
+            while True:
+                answer = mapping(self._ask(path, parameters))
+                version = str(answer.get("apiVersion") or version)
+                own = {"apiVersion": version, "kind": kind}
+                every += [projected({**own, **each}) for each in mappings(answer.get("items"))]
+                following = dig(answer, "metadata", "continue")
+                if not following:
+                    break
+                parameters["continue"] = str(following)
+        except Refused as refused:
+            if refused.status == 404:
+                every = []
+            else:
+                self._errors[resource] = str(refused)
+                if not every:
+                    return
+                # A part of the list still shows causes, but not that there is no such object.
+                self._lists[resource] = {
+                    "apiVersion": "v1",
+                    "kind": "List",
+                    "metadata": {"continue": "cut"},
+                    "items": every,
+                }
+                return
+        self._lists[resource] = {"apiVersion": "v1", "kind": "List", "items": every}
+
+    def dump(self) -> Dump:
+        """Return what was read as a dump."""
+        found = Dump(at=self.at)
+        for name, content in sorted(self._lists.items()):
+            objects = list(parse_objects(content, name))
+            found.objects += objects
+            kind = RESOURCES.get(name)
+            if kind is not None:
+                (found.cut if "metadata" in content else found.complete).add(kind)
+        found.objects = _unlike(found.objects)
+        found.refused += [NotLooked(name, why) for name, why in self._errors.items()]
+        return found
+
+    def record(self, file: str, answers: Mapping[str, Any] | None = None) -> None:
+        """Write what was read to a zip file, one file per resource, in the form that `read_dump` reads.
+
+        Args:
+            file: The zip file.
+            answers: Answers of AWS, each with a name.
+        """
+        with zipfile.ZipFile(Path(file), "w", zipfile.ZIP_DEFLATED) as written:
+            written.writestr("time.txt", self.at.astimezone(timezone.utc).isoformat())
+            for name, content in (*self._lists.items(), *(answers or {}).items()):
+                written.writestr(f"{name}.json", json.dumps(content, indent=1) + "\n")
+            for name, why in self._errors.items():
+                written.writestr(f"{name}.err", why + "\n")
+
+
+# The version of a group whose versions aren't known.
+_GUESSED = {
+    "karpenter.k8s.aws": "v1",
+    "kueue.x-k8s.io": "v1beta1",
+    "jobset.x-k8s.io": "v1alpha2",
+    "keda.sh": "v1alpha1",
+}
+
+
+def _path(name: str, group: str, version: str, namespace: str | None) -> str:
+    start = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    return f"{start}/namespaces/{namespace}/{name}" if namespace else f"{start}/{name}"
+
+
+def _unlike(objects: Iterable[Object]) -> list[Object]:
+    """Return each object once. The pod in question is read by name, and with all others."""
+    return list({(each.kind, each.namespace, each.name): each for each in objects}.values())
+
+
+def projected(content: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without parts that no cause reads, and without values that may be secret."""
+    metadata = {key: value for key, value in mapping(content.get("metadata")).items() if key != "managedFields"}
+    if _LAST_APPLIED in mapping(metadata.get("annotations")):
+        metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != _LAST_APPLIED}
+    found = {**content, "metadata": metadata}
+    if content.get("kind") == "Node":
+        status = mapping(content.get("status"))
+        found["status"] = {
+            key: value for key, value in status.items() if key not in ("images", "volumesAttached", "volumesInUse")
+        }
+    if content.get("kind") == "Secret":
+        return {key: found[key] for key in ("apiVersion", "kind", "metadata") if key in found}
+    without: dict[str, Any] = _without_environment(found)
+    return without
+
+
+def _without_environment(value: Any) -> Any:
+    """Return a value in which each literal of an environment variable is hidden."""
+    if isinstance(value, list):
+        return [_without_environment(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _without_environment(each) for key, each in value.items()}
+    if isinstance(value.get("env"), list):
+        found["env"] = [{**each, "value": _HIDDEN} if "value" in each else each for each in mappings(value["env"])]
+    return found
