@@ -41,6 +41,7 @@ from gpu_preflight.command_line.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpu_preflight.doctor.dump import Dump
     from gpu_preflight.model.pod import Workload
     from gpu_preflight.report.finding_view import OutcomeView
     from gpu_preflight.report.review_view import ReviewView
@@ -322,9 +323,12 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 
 
 @cli.command()
-@click.argument("paths", nargs=-1, type=File(), metavar="[DUMP]...")
+@click.argument("paths", nargs=-1, type=File(), metavar="[DUMP]... [POD]")
 @click.option("--pod", metavar="POD", help="Explain only this pod or owner of pods: [NAMESPACE/]NAME or KIND/NAME.")
-@click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pod.")
+@click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pods.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig, if no DUMP is given.")
+@click.option("--record", type=File(), metavar="FILE", help="Also write what was read from the cluster to FILE, a zip.")
+@click.option("--replay", type=File(), metavar="FILE", help="Answer from FILE, which --record wrote.")
 @click.option(
     "--at",
     type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
@@ -334,14 +338,21 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @click.option(
     "--print-commands", is_flag=True, help="Print a script that writes a dump with kubectl and aws, and exit."
 )
+@click.option(
+    "--print-policy", type=Word(("rbac", "iam")), help="Print the permissions that the command needs, and exit."
+)
 @strict
 @written(*PLAIN, "html")
 def doctor(
     paths: tuple[str, ...],
     pod: str | None,
     namespace: str | None,
+    context: str | None,
+    record: str | None,
+    replay: str | None,
     at: datetime | None,
     print_commands: bool,
+    print_policy: str | None,
     form: str,
     output: str | None,
     strict: bool,
@@ -349,29 +360,76 @@ def doctor(
     """Show why GPU pods of a running cluster don't run.
 
     DUMP is the output of 'kubectl get ... -o json' or yaml, of 'kubectl logs' and of the AWS CLI, as files or folders.
-    The command changes nothing and connects to nothing.
+    Without DUMP, the command reads the cluster of the kubeconfig with get and list requests only. It changes nothing.
     """
-    if print_commands:
-        from gpu_preflight.doctor.commands import script
+    if print_commands or print_policy:
+        from gpu_preflight.doctor.commands import policy, script
 
-        click.echo(script(), nl=False)
+        click.echo(policy(print_policy) if print_policy else script(), nl=False)
         return console.PASSED
-    if not paths:
-        raise click.UsageError("DUMP must be given, got none; --print-commands prints how to make one")
     from gpu_preflight.doctor.diagnosis import diagnose, find_target
-    from gpu_preflight.doctor.dump import read_dump
     from gpu_preflight.doctor.live import Live
     from gpu_preflight.doctor.unused import unused_gpus
     from gpu_preflight.report.doctor_view import doctor_view
 
+    dumps, pod = _dumps_and_pod((*paths, *((replay,) if replay else ())), pod)
+    if dumps and (context or record):
+        raise click.UsageError(
+            "--context and --record must be given without DUMP, got both; name either a dump or a cluster"
+        )
+    if not dumps and pod is not None:
+        namespace, pod = _namespace_of_pod(pod, namespace)
     PROGRESS.step = "reading"
-    live = Live(_usable(read_dump, paths), at.replace(tzinfo=timezone.utc) if at else None)
+    live = Live(_read_dumps(dumps, context, record, namespace, pod), at.replace(tzinfo=timezone.utc) if at else None)
     PROGRESS.step = "looking for causes"
     targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
     view = doctor_view(live, [diagnose(live, each) for each in targets], () if pod else unused_gpus(live))
     console.emit(view, form, output)
     console.warn_of_old_data()
     return _exit_code(view, strict)
+
+
+def _dumps_and_pod(given: tuple[str, ...], pod: str | None) -> tuple[tuple[str, ...], str | None]:
+    """Separate the paths of a dump from the name of a pod, which is the only argument that is no path."""
+    dumps = tuple(each for each in given if Path(each).exists())
+    others = [each for each in given if each not in dumps]
+    if not others:
+        return dumps, pod
+    if len(others) > 1 or pod is not None or Path(others[0]).suffix in (".json", ".yaml", ".yml", ".zip"):
+        raise click.UsageError(f"DUMP must be a file or folder, got {others[0]!r}, which doesn't exist")
+    return dumps, others[0]
+
+
+def _namespace_of_pod(pod: str, namespace: str | None) -> tuple[str, str]:
+    """Return the namespace and the name of a pod of a cluster. A name without namespace is one of the context's."""
+    first, slash, name = pod.partition("/")
+    if slash and namespace is None and first.lower() not in ("pod", "deployment", "statefulset", "job", "replicaset"):
+        return first, name
+    from gpu_preflight.doctor.connection import context_namespace
+
+    return namespace or _usable(context_namespace, None), pod
+
+
+def _read_dumps(
+    dumps: tuple[str, ...], context: str | None, record: str | None, namespace: str | None, pod: str | None
+) -> Dump:
+    """Read the files of a dump, or a cluster."""
+    from gpu_preflight.doctor.dump import read_dump
+
+    if dumps:
+        found: Dump = _usable(read_dump, dumps)
+        return found
+    from gpu_preflight.doctor.collector import Collector
+    from gpu_preflight.doctor.connection import Cluster
+
+    collector = Collector(_usable(Cluster, context), namespace if pod else None)
+    read = collector.collect(pod.rpartition("/")[2] if pod else None)
+    if not read.objects:
+        why = next((each.why for each in read.refused), "no object is readable")
+        raise click.UsageError(f"the cluster must answer, got: {why}")
+    if record:
+        collector.record(record)
+    return read
 
 
 @cli.command(cls=ConfiguredCommand)

@@ -1,8 +1,12 @@
-"""The shell script that writes a dump: one file per resource, and the error text next to it."""
+"""The shell script that writes a dump, and the permissions that doctor needs."""
 
 from __future__ import annotations
 
-from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES
+import json
+
+import yaml
+
+from gpu_preflight.doctor.dump import AWS_ANSWERS, CONFIG_MAPS, RESOURCES
 
 _HEAD = """\
 #!/bin/sh
@@ -47,3 +51,46 @@ def script() -> str:
         for each in CONFIG_MAPS
     )
     return f"{_HEAD}{resources}\n{maps}\n{_AWS}"
+
+
+# Actions of the AWS CLI's commands whose names differ. Console output and CloudTrail may hold secrets, so they are left
+# out: add ec2:GetConsoleOutput or cloudtrail:LookupEvents if you want to look there.
+_LEFT_OUT = ("get-console-output", "lookup-events")
+_SERVICES = {"service-quotas": "servicequotas"}
+
+
+def policy(kind: str) -> str:
+    """Return the permissions that doctor needs: ``rbac`` as a ClusterRole, ``iam`` as a policy document.
+
+    Describe actions of EC2 and Auto Scaling take no ARN. Source:
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html (2026-11)
+    """
+    return _iam() if kind == "iam" else _rbac()
+
+
+def _iam() -> str:
+    actions = sorted(_action(each) for each in AWS_ANSWERS.values() if not each.endswith(_LEFT_OUT))
+    statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2) + "\n"
+
+
+def _action(command: str) -> str:
+    service, _, operation = command.partition(" ")
+    name = "".join(each.title() for each in operation.split("-"))
+    return f"{_SERVICES.get(service, service)}:{name}"
+
+
+def _rbac() -> str:
+    groups: dict[str, list[str]] = {}
+    for each in RESOURCES:
+        name, _, group = each.partition(".")
+        groups.setdefault(group, []).append(name)
+    rules = [{"apiGroups": [group], "resources": names, "verbs": ["get", "list"]} for group, names in groups.items()]
+    maps = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(CONFIG_MAPS), "verbs": ["get"]}
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "gpu-constructs-doctor"},
+        "rules": [*rules, maps],
+    }
+    return yaml.safe_dump(role, sort_keys=False)

@@ -182,6 +182,21 @@ def read_kubeconfig() -> tuple[dict[str, Any], Path]:
     return found, first
 
 
+def context_namespace(context: str | None) -> str:
+    """Return the namespace of a context of the kubeconfig; ``default`` if it names none.
+
+    Args:
+        context: Its name. Default: the current one.
+
+    Raises:
+        UnusableInput: There is no kubeconfig.
+    """
+    config, _ = read_kubeconfig()
+    name = context or config.get("current-context")
+    found = (each.get("context") for each in mappings(config.get("contexts")) if each.get("name") == name)
+    return str(mapping(next(found, None)).get("namespace") or "default")
+
+
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
