@@ -65,6 +65,7 @@ S8 No device matches the resource claim
 S9 The DeviceClass doesn't exist
 S10 The resource claim is in use or absent
 S14 Pods that don't end hold the GPUs
+S15 The scheduler of the cluster doesn't work
 C1 Cluster Autoscaler doesn't run
 C2 Cluster Autoscaler never starts its loop
 C3 Cluster Autoscaler discovers no node group
@@ -196,7 +197,7 @@ _STAGES = (
     ("H-",),
     ("A", "P11"),
     ("P9", "A11", "A12", "Q"),
-    ("P8", "A14"),
+    ("P8", "A14", "S15"),
     ("P", "V1", "V2", "V5", "S", "G10"),
     ("C", "K", "M"),
     ("E",),

@@ -150,15 +150,17 @@ def _has_pods(each: Object) -> bool:
 
 
 def _of_owner(live: Live, owner: Object) -> Target:
-    """Return the first pod of an owner that doesn't run, its first pod, or the owner itself."""
+    """Return the first pod of an owner that doesn't run, or the owner itself."""
     below, pods = [owner], list[Object]()
     while below:
         each = below.pop()
         pods += live.owned(each, "Pod")
         below += [one for kind in ("ReplicaSet", "Job") for one in live.owned(each, kind)]
     waiting = [each for each in pods if not live.is_fine(each)]
-    if found := next(iter(waiting or pods), None):
-        return live.target(found)
+    if waiting:
+        return live.target(waiting[0])
+    if pods:
+        return live.owner_target(owner)
     inner = next((one for kind in ("ReplicaSet", "Job") for one in live.owned(owner, kind)), owner)
     return live.owner_target(inner)
 

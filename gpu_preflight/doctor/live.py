@@ -21,6 +21,7 @@ from gpu_preflight.doctor.cause import Confidence, Evidence
 from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked, latest_time, parse_time
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.label_values import Requirement, exactly
 from gpu_preflight.model.pod import Pod, read_pod
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
@@ -413,6 +414,13 @@ class Live:
             return {}
         return mapping(documents[0].content) if documents else {}
 
+    def may_grow(self, pool: Pool) -> bool:
+        """Whether an autoscaler may launch nodes of a pool: it runs in the dump, or the dump can't show that."""
+        if pool.observed is not None and pool.observed.names:
+            return False
+        is_shown = self.case.cluster.autoscaler(pool.autoscaler) is not None
+        return is_shown or pool.kind == "auto-mode" or self.certainty("Deployment") is None
+
     # The simulation.
 
     @cached_property
@@ -454,7 +462,7 @@ class Live:
     def targets(self, namespace: str | None = None) -> list[Target]:
         """Return every GPU pod that doesn't run, and every owner of GPU pods that has too few."""
         pods = [self.target(each) for each in self.objects("Pod", namespace) if not self.is_fine(each)]
-        owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self._lacks_pods(each)]
+        owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self.lacks_pods(each)]
         every = (*pods, *map(self.owner_target, owners))
         return [each for each in every if each.read.asks_for_gpu and namespace in (None, each.namespace)]
 
@@ -464,9 +472,11 @@ class Live:
             return True
         return self.phase(pod) == "Running" and all(each.ready for each in self.containers(pod) if not each.init)
 
-    def _lacks_pods(self, owner: Object) -> bool:
+    def lacks_pods(self, owner: Object) -> bool:
+        """Whether an owner has fewer pods than it wants, or than its autoscaler wants."""
         if owner.kind == "Deployment" and self.owned(owner, "ReplicaSet"):
-            return False
+            scalers = self._by_kind.get("HorizontalPodAutoscaler", ())
+            return any(self.is_held_by(each, owner) for each in scalers)
         wanted = owner.spec.get("replicas", 1) if owner.kind != "Job" else owner.spec.get("parallelism", 1)
         if owner.kind == "DaemonSet":
             wanted = dig(owner.content, "status", "desiredNumberScheduled") or 0
@@ -474,10 +484,22 @@ class Live:
             one.type in ("Complete", "Failed") and one.status == "True" for one in self.conditions(owner)
         ):
             return False
+        if any(self.is_held_by(each, owner) for each in self._by_kind.get("HorizontalPodAutoscaler", ())):
+            return True
         refused = self.condition(owner, "ReplicaFailure")
         have = len(self.owned(owner, "Pod"))
         is_short = isinstance(wanted, int) and have < wanted and not self._has_finished(owner)
         return bool(is_short or (refused is not None and refused.status == "True"))
+
+    def is_held_by(self, scaler: Object, owner: Object) -> bool:
+        """Whether an autoscaler of pods keeps an owner at too few: it is at its max, or can't read its metric."""
+        about = mapping(scaler.spec.get("scaleTargetRef"))
+        if (about.get("kind"), about.get("name"), scaler.namespace) != (owner.kind, owner.name, owner.namespace):
+            return False
+        active, limited = self.condition(scaler, "ScalingActive"), self.condition(scaler, "ScalingLimited")
+        fails = active is not None and active.status == "False" and active.reason.startswith("FailedGet")
+        is_full = limited is not None and limited.status == "True" and limited.reason == "TooManyReplicas"
+        return fails or is_full
 
     def _has_finished(self, owner: Object) -> bool:
         """Whether the missing pods of a Job have ended and were deleted."""

@@ -161,6 +161,7 @@ def _cause_view(each: Cause, *, is_effect: bool) -> CauseView:
 def _sentence(live: Live, each: Diagnosis, count: int) -> str:
     who = each.target.title if count == 1 else f"{count} pods of {each.target.root.title}"
     verb = "doesn't run" if count == 1 else "don't run"
+    verb = "has too few pods" if each.target.pod is None else verb
     causes = each.ranking.roots or each.ranking.effects
     if causes:
         message = causes[0].message
@@ -168,4 +169,6 @@ def _sentence(live: Live, each: Diagnosis, count: int) -> str:
         return f"{who} {verb}: {f'it {message[len(own) :]}' if message.startswith(own) else message}"
     if each.target.pod is not None and live.is_fine(each.target.pod):
         return f"{who} runs"
+    if each.target.pod is None and not live.lacks_pods(each.target.named):
+        return f"{who} has all its pods"
     return f"{who} {verb}, and no cause is found"

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from gpu_preflight.doctor.cause import Cause
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import mapping
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
@@ -19,18 +18,17 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     for owner in target.owners:
         for scaler in live.objects("HorizontalPodAutoscaler", owner.namespace):
-            about = mapping(scaler.spec.get("scaleTargetRef"))
-            if (about.get("kind"), about.get("name")) == (owner.kind, owner.name):
+            if live.is_held_by(scaler, owner):
                 yield from _scaler_causes(live, scaler, owner)
 
 
 def _scaler_causes(live: Live, scaler: Object, owner: Object) -> Iterator[Cause]:
     active, limited = live.condition(scaler, "ScalingActive"), live.condition(scaler, "ScalingLimited")
-    if active is not None and active.status == "False" and active.reason.startswith("FailedGet"):
+    if active is not None and active.status == "False":
         text = f"{scaler.title} can't read the metric that scales {owner.title}: {active.message}"
         fix = "check the adapter that serves the metric: kubectl get apiservices, then its pods"
         yield Cause("H-1", scaler.title, text, "proven", (live.of_condition(scaler, active),), fix)
-    if limited is not None and limited.status == "True" and limited.reason == "TooManyReplicas":
+    elif limited is not None:
         most = scaler.spec.get("maxReplicas")
         text = f"{scaler.title} keeps {owner.title} at its max of {most} replicas"
         yield Cause("H-2", scaler.title, text, "proven", (live.of_condition(scaler, limited),), "raise maxReplicas")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.doctor.cause import Cause, Evidence
+from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
@@ -88,6 +89,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     yield from _gates(live, target, pod)
     yield from _unserved(live, target, pod)
+    yield from _scheduler_down(live, target, pod)
     scheduled = live.condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False" and not target.read.gates:
         yield from _reported(live, target, scheduled.message, live.of_condition(pod, scheduled))
@@ -121,9 +123,26 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         text = f"no scheduler {name}, which {pod.title} names, runs in the cluster"
         fix = "remove schedulerName from the pod, or install that scheduler"
         text += did_you_mean(name, [_DEFAULT, *(str(each.spec.get("schedulerName")) for each in live.objects("Pod"))])
-    certain = live.certainty("Pod")
+    # Nothing shows for certain that nobody serves a name: a scheduler may run outside of the cluster.
     proof = Evidence(pod.title, "spec.schedulerName", name), Evidence(pod.title, "status.conditions", "no PodScheduled")
-    yield Cause("P8", pod.title, text, "proven" if certain == "proven" else "likely", proof, fix)
+    yield Cause("P8", pod.title, text, "likely", proof, fix)
+
+
+def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield that the default scheduler doesn't work: it looked at no new pod, and its lease is old."""
+    name, age = known_text(target.read.scheduler) or _DEFAULT, live.seconds_since(live.created(pod))
+    if name != _DEFAULT or live.condition(pod, "PodScheduled") is not None or age is None or age < _UNSEEN_SECONDS:
+        return
+    lease = live.object("Lease", "kube-scheduler", "kube-system")
+    renewed = parse_time(lease.spec.get("renewTime")) if lease is not None else None
+    silent = live.seconds_since(renewed)
+    if live.events_of(pod) or (silent is not None and silent < _UNSEEN_SECONDS):
+        return
+    text = f"the scheduler of the cluster hasn't looked at {pod.title}"
+    proofs = [Evidence(pod.title, "status.conditions", "no PodScheduled")]
+    proofs += [Evidence("Lease kube-system/kube-scheduler", "spec.renewTime", live.shown(renewed))] if renewed else []
+    fix = "ask AWS Support: EKS runs the scheduler"
+    yield Cause("S15", pod.title, text, "likely" if renewed else "possible", tuple(proofs), fix)
 
 
 def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> Iterator[Cause]:

@@ -39,6 +39,7 @@ _KAI = (
     ("NonPreemptibleOverQuota", "Q16", "raise the quota of the queue, or use a preemptible priority class"),
     ("OverLimit", "Q17", "raise the limit of the queue"),
 )
+_NOT_READY = ("PodsReadyTimeout", "RequeuingLimitExceeded")
 _ACTIVE_REASONS = ("FlavorNotFound", "AdmissionCheckNotFound", "AdmissionCheckInactive", "TopologyNotFound")
 
 
@@ -117,12 +118,11 @@ def _stopped(queue: Object, kind: str) -> Iterator[Cause]:
 def _of_workload(live: Live, workload: Object) -> Iterator[Cause]:
     """Yield what Kueue reports about a workload."""
     evicted = live.condition(workload, "Evicted")
-    if evicted is not None and evicted.status == "True" and evicted.reason == "PodsReadyTimeout":
+    if evicted is not None and evicted.status == "True" and evicted.reason.endswith(_NOT_READY):
         count = dig(workload.content, "status", "requeueState", "count")
-        text = f"{workload.title} was evicted {count or ''} times, because its pods weren't ready in time".replace(
-            " None times", ""
-        ).replace("evicted  times", "evicted")
-        fix = "find why the pods weren't ready; then reactivate the workload"
+        times = f" after {count} attempts" if count else ""
+        text = f"Kueue evicted {workload.title}{times}, because its pods weren't ready in time"
+        fix = "find why the pods weren't ready; then set spec.active of the Workload to true"
         yield Cause("Q12", workload.title, text, "proven", (live.of_condition(workload, evicted),), fix)
     reserved = live.condition(workload, "QuotaReserved")
     if reserved is not None and reserved.status == "False":

@@ -45,6 +45,9 @@ _PASSING = (
 )
 # Kinds of reasons of the simulation that come from the pod's spec.
 _OF_SPEC = ("taint", "label", "resource", "port", "topology", "volume")
+# Labels of GPU Feature Discovery and Node Feature Discovery, which run on the node.
+# Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/docs/gpu-feature-discovery/README.md (2026-11)
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "feature.node.kubernetes.io/")
 _HUGE = "hugepages-"
 _EFA = "vpc.amazonaws.com/efa"
 _PRESENT = f"{NVIDIA}gpu.present"
@@ -98,7 +101,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 def _is_for_an_autoscaler(view: _View) -> bool:
     """Whether a pool may launch a node that matches the spec of the pod, so that running nodes don't decide."""
     verdict = view.live.verdict(view.target)
-    pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
+    pools = [each for each in verdict.pools if view.live.may_grow(each.pool)] if verdict is not None else []
     matching = [each for each in pools if not any(one.kind in _OF_SPEC for one in each.reasons)]
     return any(each.answer is not Answer.NO for each in pools) or bool(matching)
 
@@ -292,19 +295,53 @@ def _requests(view: _View, name: str) -> tuple[Evidence, ...]:
 
 def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     """Yield why nodes that match the spec of the pod can't take it now."""
-    usable = []
+    usable, unusable = [], []
     for each in nodes:
-        conditions = [id for taint in (each.fits and ()) or each.taints if (id := _condition_id(taint))]
+        conditions = [id for taint in each.taints if (id := _condition_id(taint))]
         if conditions:
             yield _unhealthy(view, conditions[0], each)
         elif each.is_cordoned or any(taint.key in _PASSING for taint in each.taints):
             yield _cordoned(view, each)
         else:
             usable.append(each)
-    short = [name for name in usable[0].busy if all(name in one.busy for one in usable)] if usable else []
-    of_gpus = [name for name in short if name.startswith(NVIDIA)]
-    for name in of_gpus or short:
-        yield from _busy(view, name, usable)
+            continue
+        unusable.append(each)
+    # Where GPUs are free, something else is missing. A free GPU of an unusable node isn't "in use".
+    with_gpus = [each for each in usable if not _gpu_busy(each)]
+    if with_gpus:
+        for name in dict.fromkeys(name for each in with_gpus for name in each.busy):
+            yield from _busy(view, name, [each for each in with_gpus if name in each.busy])
+    elif usable and all(map(_gpu_busy, unusable)):
+        names = dict.fromkeys(name for name in usable[0].busy if name.startswith(NVIDIA))
+        for name in names:
+            yield from _busy(view, name, [each for each in usable if name in each.busy])
+    yield from _labelled_later(view)
+
+
+def _labelled_later(view: _View) -> Iterator[Cause]:
+    """Yield a label that nodes get only after boot, so that no autoscaler finds a pool with it."""
+    keys = [each for each in _required_keys(view.target) if each.startswith(_DISCOVERED)]
+    verdict = view.live.verdict(view.target)
+    pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
+    refusing = [each for each in pools if any(key in one.text for key in keys for one in each.reasons)]
+    if keys and refusing and len(refusing) == len(pools):
+        key, pool = keys[0], refusing[0].pool
+        carrier = next((each.node for each in view.nodes if key in each.node.labels), None)
+        shown = [Evidence(pool.title, "labels of new nodes", f"no {key}")]
+        shown += (
+            [Evidence(f"Node {carrier.name}", f"metadata.labels[{key}]", str(carrier.labels[key]))] if carrier else []
+        )
+        text = (
+            f"{view.target.title} selects {key}, which nodes of {pool.title} get only after boot, so it isn't scaled up"
+        )
+        fix = f"add label {key} to the node template of {pool.title}, or select a label of the instance type"
+        yield _cause(view, "P7", text, fix, shown=shown, texts=("Insufficient", "affinity/selector"))
+
+
+def _required_keys(target: Target) -> list[str]:
+    chosen = target.read.selection
+    terms = [each for term in chosen.terms or () for each in term.labels]
+    return [each.key for each in (*chosen.selector, *terms)]
 
 
 def _condition_id(taint: Taint) -> str | None:
@@ -343,7 +380,8 @@ def _cordoned(view: _View, fit: NodeFit) -> Cause:
 def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     asked = nodes[0].busy[name][0]
     free = {each.node.name: max(each.busy[name][1], 0) for each in nodes}
-    total = sum(free.values())
+    alike = [each for each in view.nodes if not each.labels and not _lasting(each) and name not in each.unknown]
+    total = sum(max(view.live.free(each.node).get(name, 0), 0) for each in alike if not each.is_cordoned)
     if name == "pods":
         text = f"the nodes that match {view.target.title} have no free pod slot"
         yield _cause(
@@ -369,8 +407,8 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         run = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
         said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
         yield _cause(view, "S14", said, fix, run, shown=[*deleted, *shown], texts=agreed)
-    if name.startswith(NVIDIA) and total >= asked and len(nodes) > 1:
-        said = f"{text} on one node, and {show(name, total)} are free on {len(nodes)} nodes together"
+    if name.startswith(NVIDIA) and total >= asked and len(alike) > 1:
+        said = f"{text} on one node, and {show(name, total)} are free on {len(alike)} nodes together"
         fix = "move pods so that one node has enough free GPUs, or add a node"
         yield _cause(view, "S2", said, fix, shown=shown, texts=agreed)
     elif name.startswith(NVIDIA):
