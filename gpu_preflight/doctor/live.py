@@ -33,6 +33,9 @@ from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 from gpu_preflight.scheduling.verdict import Verdict
 
 _RESOURCE_BY_KIND = {kind: resource for resource, kind in RESOURCES.items()}
+# Where a device plugin registers.
+# Source: kubernetes/kubernetes v1.36.2 pkg/kubelet/apis/deviceplugin/v1beta1/constants.go
+DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 # Kinds whose pods are a workload of the user. DaemonSets run on each node.
 _TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "Job", "DaemonSet", "ReplicationController")
 
@@ -464,7 +467,12 @@ class Live:
         pods = [self.target(each) for each in self.objects("Pod", namespace) if not self.is_fine(each)]
         owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self.lacks_pods(each)]
         every = (*pods, *map(self.owner_target, owners))
-        return [each for each in every if each.read.asks_for_gpu and namespace in (None, each.namespace)]
+        return [each for each in every if self._is_of_gpus(each) and namespace in (None, each.namespace)]
+
+    def _is_of_gpus(self, target: Target) -> bool:
+        """Whether pods request GPUs, or offer them: a device plugin."""
+        paths = (str(dig(each, "hostPath", "path") or "") for each in mappings(target.spec.get("volumes")))
+        return target.read.asks_for_gpu or any(each.rstrip("/") == DEVICE_PLUGINS for each in paths)
 
     def is_fine(self, pod: Object) -> bool:
         """Whether a pod has succeeded, or runs and all its containers are ready."""

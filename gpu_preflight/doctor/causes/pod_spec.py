@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
-from gpu_preflight.doctor.cause import Cause, Evidence
+from gpu_preflight.doctor.cause import Cause, Evidence, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
@@ -91,6 +91,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     yield from _unserved(live, target, pod)
     yield from _scheduler_down(live, target, pod)
     scheduled = live.condition(pod, "PodScheduled")
+    if scheduled is None:
+        yield from _missing_claims(live, target)
     if scheduled is not None and scheduled.status == "False" and not target.read.gates:
         yield from _reported(live, target, scheduled.message, live.of_condition(pod, scheduled))
     elif events := live.events_of(pod, reason="FailedScheduling", component=_DEFAULT):
@@ -98,7 +100,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 
 def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
-    gates = [each for each in target.read.gates if not each.startswith(_KUEUE)]
+    queued = live.objects("Workload", target.namespace) if target.read.gates else []
+    gates = [each for each in target.read.gates if not (queued and each.startswith(_KUEUE))]
     if gates:
         condition = live.condition(pod, "PodScheduled")
         proofs = [Evidence(pod.title, "spec.schedulingGates", ", ".join(gates))]
@@ -128,6 +131,18 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     yield Cause("P8", pod.title, text, "likely", proof, fix)
 
 
+def _missing_claims(live: Live, target: Target) -> Iterator[Cause]:
+    """Yield a resource claim that doesn't exist. The scheduler waits for it without a condition and an event."""
+    for each in mappings(target.spec.get("resourceClaims")):
+        name = known_text(each.get("resourceClaimName"))
+        if name is not None and live.object("ResourceClaim", name, target.namespace) is None:
+            certain = live.certainty("ResourceClaim")
+            text = f"ResourceClaim {name}, which {target.title} names, doesn't exist"
+            proof = Evidence(target.title, "spec.resourceClaims[].resourceClaimName", name)
+            fix = "create the claim, or correct its name"
+            yield Cause("S10", target.title, text, weaker(certain or "possible", "likely"), (proof,), fix)
+
+
 def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield that the default scheduler doesn't work: it looked at no new pod, and its lease is old."""
     name, age = known_text(target.read.scheduler) or _DEFAULT, live.seconds_since(live.created(pod))
@@ -136,7 +151,7 @@ def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     lease = live.object("Lease", "kube-scheduler", "kube-system")
     renewed = parse_time(lease.spec.get("renewTime")) if lease is not None else None
     silent = live.seconds_since(renewed)
-    if live.events_of(pod) or (silent is not None and silent < _UNSEEN_SECONDS):
+    if target.spec.get("resourceClaims") or live.events_of(pod) or (silent is not None and silent < _UNSEEN_SECONDS):
         return
     text = f"the scheduler of the cluster hasn't looked at {pod.title}"
     proofs = [Evidence(pod.title, "status.conditions", "no PodScheduled")]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE
@@ -51,8 +52,8 @@ _DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "featur
 _HUGE = "hugepages-"
 _EFA = "vpc.amazonaws.com/efa"
 _PRESENT = f"{NVIDIA}gpu.present"
-# A pod that is deleted ends within its grace period, 30 seconds by default.
-_STUCK_SECONDS = 300
+# A pod that is deleted ends until its deletionTimestamp, which includes its grace period. The kubelet reports it later.
+_LATE_SECONDS, _STUCK_SECONDS = 15, 300
 # The scheduler's text for each cause: part of it proves the cause if our own comparison finds it too.
 _TEXTS = {
     "P5": ("untolerated taint", "didn't tolerate"),
@@ -295,17 +296,16 @@ def _requests(view: _View, name: str) -> tuple[Evidence, ...]:
 
 def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     """Yield why nodes that match the spec of the pod can't take it now."""
-    usable, unusable = [], []
+    usable: list[NodeFit] = []
+    unusable: list[NodeFit] = []
     for each in nodes:
         conditions = [id for taint in each.taints if (id := _condition_id(taint))]
+        is_leaving = each.is_cordoned or any(taint.key in _PASSING for taint in each.taints)
+        (unusable if conditions or is_leaving else usable).append(each)
         if conditions:
             yield _unhealthy(view, conditions[0], each)
-        elif each.is_cordoned or any(taint.key in _PASSING for taint in each.taints):
+        elif is_leaving and not _gpu_busy(each):
             yield _cordoned(view, each)
-        else:
-            usable.append(each)
-            continue
-        unusable.append(each)
     # Where GPUs are free, something else is missing. A free GPU of an unusable node isn't "in use".
     with_gpus = [each for each in usable if not _gpu_busy(each)]
     if with_gpus:
@@ -401,12 +401,9 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         for each in nodes[:3]
     ]
     if stuck and name.startswith(NVIDIA):
-        held = ", ".join(each.title for each in stuck[:3])
-        deleted = [Evidence(each.title, "metadata.deletionTimestamp", _deleted(each)) for each in stuck[:2]]
-        fix = "end these pods: look at their finalizers and their node"
-        run = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
-        said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
-        yield _cause(view, "S14", said, fix, run, shown=[*deleted, *shown], texts=agreed)
+        yield _stuck_cause(view, name, stuck, text, shown)
+        if total + sum(view.live.target(each).read.requests.get(name, 0) for each in stuck) >= asked:
+            return
     if name.startswith(NVIDIA) and total >= asked and len(alike) > 1:
         said = f"{text} on one node, and {show(name, total)} are free on {len(alike)} nodes together"
         fix = "move pods so that one node has enough free GPUs, or add a node"
@@ -445,7 +442,20 @@ def _deleted(pod: Object) -> str:
     return str(dig(pod.content, "metadata", "deletionTimestamp") or "")
 
 
+def _stuck_cause(view: _View, name: str, stuck: Sequence[Object], text: str, shown: Sequence[Evidence]) -> Cause:
+    held = ", ".join(each.title for each in stuck[:3])
+    deleted = [Evidence(each.title, "metadata.deletionTimestamp", _deleted(each)) for each in stuck[:2]]
+    fix = "end these pods: look at their finalizers and their node"
+    run = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
+    said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
+    found = _cause(view, "S14", said, fix, run, shown=[*deleted, *shown], texts=(f"Insufficient {name}",))
+    late = max(_seconds_late(view.live, each) for each in stuck)
+    return found if late > _STUCK_SECONDS else replace(found, confidence=weaker("likely", found.confidence))
+
+
+def _seconds_late(live: Live, pod: Object) -> float:
+    return live.seconds_since(parse_time(_deleted(pod))) or 0.0
+
+
 def _is_stuck(live: Live, pod: Object) -> bool:
-    since = live.seconds_since(parse_time(_deleted(pod)))
-    grace = pod.spec.get("terminationGracePeriodSeconds")
-    return since is not None and since > _STUCK_SECONDS + (grace if isinstance(grace, int) else 30)
+    return _seconds_late(live, pod) > _LATE_SECONDS

@@ -76,9 +76,9 @@ class DoctorCase:
         firsts = [each.ranking.roots[0] for each in diagnoses if each.ranking.roots]
         ids = {each.id for each in found}
         faults = []
-        if not any(each.id in self.first for each in firsts):
+        if bool(firsts) != bool(self.first) or (firsts and not any(each.id in self.first for each in firsts)):
             listed = ", ".join(f"{each.id} ({each.confidence})" for each in found) or "none"
-            faults.append(f"first must be one of {', '.join(self.first)}, got {listed}")
+            faults.append(f"first must be one of {', '.join(self.first) or 'none'}, got {listed}")
         faults += [f"{each} isn't named" for each in self.also if each not in ids]
         faults += [f"{each} is named" for each in self.never if each in ids and each not in (*self.first, *self.also)]
         faults += self.wrongly_proven(found)
