@@ -422,8 +422,9 @@ def _read_dumps(
     from gpu_preflight.doctor.collector import Collector
     from gpu_preflight.doctor.connection import Cluster
 
-    collector = Collector(_usable(Cluster, context), namespace if pod else None)
-    read = collector.collect(pod.rpartition("/")[2] if pod else None)
+    with _usable(Cluster, context) as cluster:
+        collector = Collector(cluster, namespace if pod else None)
+        read = collector.collect(pod.rpartition("/")[2] if pod else None)
     if not read.objects:
         why = next((each.why for each in read.refused), "no object is readable")
         raise click.UsageError(f"the cluster must answer, got: {why}")

@@ -106,6 +106,12 @@ class Cluster:
                 f"context {name} of the kubeconfig must be usable, got {_line(error)}; {_MISSING}"
             ) from None
 
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
     def get(self, path: str, parameters: Mapping[str, str]) -> Any:
         """Return the answer to a GET request, parsed. A server that is busy is asked again once.
 

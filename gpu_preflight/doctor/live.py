@@ -470,9 +470,11 @@ class Live:
         return [each for each in every if self._is_of_gpus(each) and namespace in (None, each.namespace)]
 
     def _is_of_gpus(self, target: Target) -> bool:
-        """Whether pods request GPUs, or offer them: a device plugin."""
+        """Whether pods request GPUs, or belong to the GPU software of nodes."""
         paths = (str(dig(each, "hostPath", "path") or "") for each in mappings(target.spec.get("volumes")))
-        return target.read.asks_for_gpu or any(each.rstrip("/") == DEVICE_PLUGINS for each in paths)
+        images = " ".join(each.image_text for each in target.read.every_container)
+        offers = any(each.rstrip("/") == DEVICE_PLUGINS for each in paths)
+        return target.read.asks_for_gpu or offers or (target.root.kind == "DaemonSet" and "nvidia" in images)
 
     def is_fine(self, pod: Object) -> bool:
         """Whether a pod has succeeded, or runs and all its containers are ready."""

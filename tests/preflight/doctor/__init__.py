@@ -1,0 +1,1 @@
+"""Doctor: dumps with known causes, and a cluster that fails."""
