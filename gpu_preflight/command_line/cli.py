@@ -328,6 +328,7 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pods.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig, if no DUMP is given.")
 @click.option("--record", type=File(), metavar="FILE", help="Also write what was read from the cluster to FILE, a zip.")
+@click.option("--aws/--no-aws", "with_aws", default=True, help="Whether AWS is asked too, if a pod or node needs it.")
 @click.option("--replay", type=File(), metavar="FILE", help="Answer from FILE, which --record wrote.")
 @click.option(
     "--at",
@@ -350,6 +351,7 @@ def doctor(
     context: str | None,
     record: str | None,
     replay: str | None,
+    with_aws: bool,
     at: datetime | None,
     print_commands: bool,
     print_policy: str | None,
@@ -380,7 +382,10 @@ def doctor(
     if not dumps and pod is not None:
         namespace, pod = _namespace_of_pod(pod, namespace)
     PROGRESS.step = "reading"
-    live = Live(_read_dumps(dumps, context, record, namespace, pod), at.replace(tzinfo=timezone.utc) if at else None)
+    live = Live(
+        _read_dumps(dumps, context, record, namespace, pod, with_aws=with_aws),
+        at.replace(tzinfo=timezone.utc) if at else None,
+    )
     PROGRESS.step = "looking for causes"
     targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
     view = doctor_view(live, [diagnose(live, each) for each in targets], () if pod else unused_gpus(live))
@@ -411,7 +416,13 @@ def _namespace_of_pod(pod: str, namespace: str | None) -> tuple[str, str]:
 
 
 def _read_dumps(
-    dumps: tuple[str, ...], context: str | None, record: str | None, namespace: str | None, pod: str | None
+    dumps: tuple[str, ...],
+    context: str | None,
+    record: str | None,
+    namespace: str | None,
+    pod: str | None,
+    *,
+    with_aws: bool,
 ) -> Dump:
     """Read the files of a dump, or a cluster."""
     from gpu_preflight.doctor.dump import read_dump
@@ -419,17 +430,23 @@ def _read_dumps(
     if dumps:
         found: Dump = _usable(read_dump, dumps)
         return found
+    from gpu_preflight.doctor.aws import Aws, is_needed
     from gpu_preflight.doctor.collector import Collector
     from gpu_preflight.doctor.connection import Cluster
 
     with _usable(Cluster, context) as cluster:
         collector = Collector(cluster, namespace if pod else None)
         read = collector.collect(pod.rpartition("/")[2] if pod else None)
+        aws = Aws(cluster.program)
+        if with_aws and is_needed(read):
+            PROGRESS.step = "reading from AWS"
+            aws.collect(cluster.server)
+            aws.add_to(read)
     if not read.objects:
         why = next((each.why for each in read.refused), "no object is readable")
         raise click.UsageError(f"the cluster must answer, got: {why}")
     if record:
-        collector.record(record)
+        collector.record(record, aws.answers)
     return read
 
 

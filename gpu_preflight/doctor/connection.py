@@ -92,7 +92,7 @@ class Cluster:
 
             listed = ", ".join(known) or "none"
             raise UnusableInput(f"--context must be one of {listed}, got {name!r}{did_you_mean(name, known)}")
-        self.context = name
+        self.context, self.program = name, _program(config, name)
         self._errors = (httpx2.HTTPError, httpx2.InvalidURL, ConfigError, OSError, ValueError, KeyError, TypeError)
         self._clock, self._sleep = clock, sleep
         self._until = clock() + SECONDS
@@ -186,6 +186,14 @@ def read_kubeconfig() -> tuple[dict[str, Any], Path]:
             f"a kubeconfig must exist, got none at {listed}; run 'aws eks update-kubeconfig --name NAME'"
         )
     return found, first
+
+
+def _program(config: Mapping[str, Any], context: str) -> dict[str, Any]:
+    """Return the program for the credentials of a context; empty if it has none."""
+    user = next(each.get("context") for each in mappings(config.get("contexts")) if each.get("name") == context)
+    name = mapping(user).get("user")
+    users = (each.get("user") for each in mappings(config.get("users")) if each.get("name") == name)
+    return mapping(mapping(next(users, None)).get("exec"))
 
 
 def context_namespace(context: str | None) -> str:

@@ -8,11 +8,12 @@ authors of ``unseen`` cases hadn't read the causes.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from gpu_preflight.doctor.cause import CONFIDENCES
+from gpu_preflight.doctor.cause import CONFIDENCES, Cause
 from gpu_preflight.doctor.diagnosis import Diagnosis, diagnose, find_target
 from gpu_preflight.doctor.dump import RESOURCES, read_dump
 from gpu_preflight.doctor.live import Live
@@ -84,7 +85,7 @@ class DoctorCase:
         faults += self.wrongly_proven(found)
         return faults
 
-    def wrongly_proven(self, found: list[object] | None = None) -> list[str]:
+    def wrongly_proven(self, found: Sequence[Cause] | None = None) -> list[str]:
         """Return the causes that are called proven and are neither right nor allowed."""
         if found is None:
             _, diagnoses = self.diagnoses()
@@ -100,7 +101,7 @@ class DoctorCase:
 
 
 def _index(confidence: str) -> int:
-    return CONFIDENCES.index(confidence) if confidence in CONFIDENCES else len(CONFIDENCES)
+    return [*CONFIDENCES, "unknown"].index(confidence)
 
 
 @cache
