@@ -16,7 +16,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test tutorials picture rules architecture constraints floor released stale distribution dist workflows release-check pyz light clean
+.PHONY: help synth diff test touched lint types templates check e2e e2e-tools charts rehearse scenarios snapshots bench speed long corpus mutants catalogue schemas examples options changes iam docs docs-test tutorials picture rules causes architecture constraints floor released stale distribution dist workflows release-check pyz light clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 
 rules: $(VENV)/.synth ## Write docs/reference/rules.md again
 	PYTHONPATH=. python tools/write_rules.py
+
+causes: $(VENV)/.dev ## Write docs/reference/causes.md again
+	PYTHONPATH=. python tools/write_causes.py
 
 architecture: $(VENV)/.synth ## Write the picture and the lists of docs/contributing/architecture.md again
 	PYTHONPATH=. python tools/write_architecture.py

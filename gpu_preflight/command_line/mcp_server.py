@@ -29,7 +29,11 @@ from gpu_facts.refusals import did_you_mean
 COMMANDS = ("check", "explain", "review", "doctor", "instances", "rules")
 # They write files, describe the terminal or show the settings of a person.
 LEFT_OUT = frozenset(
-    ("also", "color", "config", "help", "html", "output", "print_commands", "show_settings", "write_baseline")
+    (
+        *("also", "color", "config", "help", "html", "output", "show_settings", "write_baseline"),
+        # Of doctor: the process of a tool has no network.
+        *("with_aws", "context", "print_commands", "print_policy", "record"),
+    )
 )
 # About 10,000 tokens. A client may cut what is longer without a word.
 MAX_CHARACTERS = 40_000
