@@ -1,0 +1,346 @@
+"""The NodePools and node groups from which a waiting pod could get a node, and the nodes that are about to join.
+
+A broken pool is a cause only for pods that could use it. The simulation decides that for NodePools. For node groups,
+the answers of EKS and Auto Scaling, the status of Cluster Autoscaler and the running nodes are joined by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_facts.light import dataclass, regex
+from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.dump import parse_time
+from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.model.answer import Answer
+from gpu_preflight.model.label_values import exactly
+from gpu_preflight.model.taints import Taint, object_taints, untolerated
+from gpu_preflight.reading.documents import UnusableInput, parse
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.scheduling.verdict import PoolVerdict
+
+# A pod that lacks only these could use the pool: its limit, its autoscaler or its own fault is in the way.
+_OTHER_KINDS = ("limit", "autoscaler", "pool", "claim", "refused", "program", "rule")
+# Names of Auto Scaling groups of EKS: eks-NAME-UUID.
+_EKS_NAME = regex(r"eks-(.+?)-[0-9a-f]{4,8}(-[0-9a-f]{4}){0,3}(-[0-9a-f]{12})?$")
+_TEMPLATE_GPUS = "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/"
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+# Taints that a node has only while it isn't ready.
+_SYSTEM_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
+_KARPENTER_KINDS = ("karpenter", "auto-mode")
+# Events expire after an hour. A launch that failed earlier than this may have succeeded since then.
+RECENT_SECONDS = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A node group.
+
+    Attributes:
+        name: The name of its EKS managed node group, or of its Auto Scaling group.
+        scaling_group: The name of its Auto Scaling group; empty if it isn't known.
+        managed: The answer of EKS; empty without it.
+        scaling: The answer of Auto Scaling; empty without it.
+        status: Its entry in the status of Cluster Autoscaler; empty without it.
+        nodes: Its nodes.
+    """
+
+    name: str
+    scaling_group: str
+    managed: Mapping[str, Any]
+    scaling: Mapping[str, Any]
+    status: Mapping[str, Any]
+    nodes: tuple[Object, ...]
+
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return f"node group {self.name}"
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """Its EC2 types, as far as they are known."""
+        overrides = mappings(dig(self.scaling, "MixedInstancesPolicy", "LaunchTemplate", "Overrides"))
+        every = (
+            *(self.managed.get("instanceTypes") or ()),
+            *(each.get("InstanceType") for each in overrides),
+            *(each.get("InstanceType") for each in mappings(self.scaling.get("Instances"))),
+            *(each.labels.get(INSTANCE_TYPE) for each in self.nodes),
+        )
+        return tuple(dict.fromkeys(str(each) for each in every if each))
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The tags of its Auto Scaling group."""
+        return {str(each.get("Key")): str(each.get("Value")) for each in mappings(self.scaling.get("Tags"))}
+
+    @property
+    def gpus(self) -> int | None:
+        """Max GPUs of its nodes; ``None`` if its instance types aren't known."""
+        known = [catalogue().get(each) for each in self.instance_types]
+        if known:
+            return max(0 if row is None else max(row.gpus, row.ec2_gpus) for row in known)
+        if any(each.startswith(_TEMPLATE_GPUS) for each in self.tags) or "NVIDIA" in str(self.managed.get("amiType")):
+            return 99
+        return None
+
+    @property
+    def max_size(self) -> int | None:
+        """Its max size."""
+        return _first_number(
+            dig(self.status, "health", "maxSize"),
+            self.scaling.get("MaxSize"),
+            dig(self.managed, "scalingConfig", "maxSize"),
+        )
+
+    @property
+    def size(self) -> int | None:
+        """Its desired size."""
+        return _first_number(
+            dig(self.status, "health", "cloudProviderTarget"),
+            self.scaling.get("DesiredCapacity"),
+            dig(self.managed, "scalingConfig", "desiredSize"),
+        )
+
+    @property
+    def subnets(self) -> tuple[str, ...]:
+        """Ids of its subnets."""
+        listed = str(self.scaling.get("VPCZoneIdentifier") or "").split(",")
+        return tuple(map(str, self.managed.get("subnets") or [each for each in listed if each]))
+
+    def accepts(self, target: Target, *, with_taints: bool = True) -> bool:
+        """Whether its nodes could take a pod, as far as that is known."""
+        wanted = max([0, *(count for name, count in target.devices.items() if name == f"{NVIDIA}gpu")])
+        if target.read.asks_for_gpu and self.gpus is not None and self.gpus < max(wanted, 1):
+            return False
+        if not with_taints:
+            return True
+        taints = [each for each in self._taints() if not each.key.startswith(_SYSTEM_TAINTS)]
+        if untolerated(target.read.tolerations, taints):
+            return False
+        labels = {**(self.nodes[0].labels if self.nodes else {}), **mapping(self.managed.get("labels"))}
+        if not labels:
+            return True
+        known = {str(key): exactly(str(value)) for key, value in labels.items()}
+        unmet = [one for one, answer in target.read.selection.unmet(known) if answer is Answer.NO]
+        return not any(one.key in known or self.nodes for one in unmet)
+
+    def _taints(self) -> list[Taint]:
+        if not self.managed:
+            every = mappings(self.nodes[0].spec.get("taints")) if self.nodes else []
+        else:
+            every = mappings(self.managed.get("taints"))
+        return [
+            Taint(
+                str(each.get("key")),
+                str(each.get("value") or ""),
+                _EFFECTS.get(str(each.get("effect")), str(each.get("effect"))),
+            )
+            for each in every
+        ]
+
+
+def _first_number(*values: Any) -> int | None:
+    return next((each for each in values if isinstance(each, int)), None)
+
+
+def autoscaler_status(live: Live) -> Mapping[str, Any]:
+    """Return the status of Cluster Autoscaler; empty if it isn't in the dump or has the format before 1.30."""
+    found = live.config_map("cluster-autoscaler-status")
+    text = dig(found.content, "data", "status") if found is not None else None
+    if not isinstance(text, str):
+        return {}
+    try:
+        return mapping(next((each.content for each in parse("cluster-autoscaler-status", text)), {}))
+    except UnusableInput:
+        return {}
+
+
+def groups(live: Live) -> list[Group]:
+    """Return the node groups of the cluster."""
+    managed = {str(each.get("nodegroupName")): each for each in mappings(live.aws("nodegroup"))}
+    scaling = {str(each.get("AutoScalingGroupName")): each for each in mappings(live.aws("AutoScalingGroups"))}
+    status = {str(each.get("name")): each for each in mappings(autoscaler_status(live).get("nodeGroups"))}
+    labelled = {str(each.labels.get(NODE_GROUP)): each for each in live.nodes if each.labels.get(NODE_GROUP)}
+    names: dict[str, str] = {}
+    for name, answer in managed.items():
+        for each in mappings(dig(answer, "resources", "autoScalingGroups")):
+            names[str(each.get("name"))] = name
+    for name in (*scaling, *status):
+        names.setdefault(name, _group_name(name, scaling.get(name, {}), (*managed, *labelled)))
+    for name in (*managed, *labelled):
+        if name not in names.values():
+            names[f"={name}"] = name
+    found = []
+    for key, name in names.items():
+        scaled = scaling.get(key, {})
+        ids = {str(each.get("InstanceId")) for each in mappings(scaled.get("Instances"))}
+        nodes = [each for each in live.nodes if each.labels.get(NODE_GROUP) == name or instance_id(each) in ids]
+        own_name = "" if key.startswith("=") else key
+        found.append(Group(name, own_name, managed.get(name, {}), scaled, status.get(key, {}), tuple(nodes)))
+    return found
+
+
+def _group_name(scaling_group: str, answer: Mapping[str, Any], known: tuple[str, ...]) -> str:
+    tags = {str(each.get("Key")): str(each.get("Value")) for each in mappings(answer.get("Tags"))}
+    if "eks:nodegroup-name" in tags:
+        return tags["eks:nodegroup-name"]
+    named = [each for each in known if scaling_group.startswith(f"eks-{each}-")]
+    match = _EKS_NAME.match(scaling_group)
+    return max(named, key=len) if named else match[1] if match else scaling_group
+
+
+def instance_id(node: Object) -> str:
+    """Return the id of the EC2 instance of a node or NodeClaim; empty if it isn't known."""
+    given = node.spec.get("providerID") or dig(node.content, "status", "providerID")
+    return str(given or "").rpartition("/")[2]
+
+
+def is_ready(live: Live, node: Object) -> bool:
+    """Whether the Ready condition of a node is True."""
+    ready = live.condition(node, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def needs_node(live: Live, target: Target) -> bool:
+    """Whether the scheduler found no node for a pod, so that autoscalers consider it."""
+    if target.pod is None or target.node is not None or live.phase(target.pod) != "Pending":
+        return False
+    scheduled = live.condition(target.pod, "PodScheduled")
+    if scheduled is None or scheduled.status == "True" or scheduled.reason not in ("Unschedulable", ""):
+        return False
+    return not any(each.fits and is_ready(live, each.node) for each in live.fits(target))
+
+
+def pool_verdicts(live: Live, target: Target) -> list[PoolVerdict]:
+    """Return the simulated results of the NodePools, the nearest first, without running nodes."""
+    verdict = live.verdict(target)
+    every = verdict.pools if verdict is not None else ()
+    return [each for each in every if each.pool.kind in _KARPENTER_KINDS and each.pool.observed is None]
+
+
+def node_pools(live: Live, target: Target) -> list[Object]:
+    """Return the NodePools that could take a pod, if they had no limit and no fault."""
+    every = live.objects("NodePool")
+    node = live.node(target)
+    if node is not None:
+        return [each for each in every if each.name == node.labels.get(NODE_POOL)]
+    every = [each for each in every if not intolerable(each, target)]
+    results = pool_verdicts(live, target)
+    if not results:
+        return every
+    names = {
+        each.pool.name
+        for each in results
+        if all(one.kind in _OTHER_KINDS for one in each.reasons if one.answer is Answer.NO)
+    }
+    return [each for each in every if each.name in names]
+
+
+def intolerable(pool: Object, target: Target) -> tuple[Taint, ...]:
+    """Return the taints of a NodePool that a pod doesn't tolerate. The simulation adds tolerations, as EKS does."""
+    taints = object_taints(dig(pool.spec, "template", "spec", "taints"))
+    return tuple(one for one, answer in untolerated(target.read.tolerations, taints) if answer is Answer.NO)
+
+
+def fitting_groups(live: Live, target: Target, *, with_taints: bool = True) -> list[Group]:
+    """Return the node groups that could take a pod; the group of its node, if it has one."""
+    node = live.node(target)
+    if node is not None:
+        return [each for each in groups(live) if any(one is node for one in each.nodes)]
+    found = [each for each in groups(live) if each.accepts(target, with_taints=with_taints)]
+    certain = [each for each in found if each.gpus]
+    return certain or found
+
+
+def joining_nodes(live: Live, target: Target) -> list[Object]:
+    """Return the nodes that aren't ready and that a pod has or could use."""
+    node = live.node(target)
+    if node is not None:
+        return [] if is_ready(live, node) else [node]
+    if not needs_node(live, target):
+        return []
+    pools = {each.name for each in node_pools(live, target)}
+    names = {one.name for each in fitting_groups(live, target) for one in each.nodes}
+    waiting = [each for each in live.nodes if not is_ready(live, each)]
+    return [each for each in waiting if each.labels.get(NODE_POOL) in pools or each.name in names]
+
+
+def claims(live: Live, target: Target) -> list[Object]:
+    """Return the NodeClaims that Karpenter created for a pod, or else all of the NodePools that could take it."""
+    every = live.objects("NodeClaim")
+    named = nominated_claim(live, target)
+    if own := [each for each in every if each.name == named]:
+        return own
+    pools = {each.name for each in node_pools(live, target)}
+    return [each for each in every if each.labels.get(NODE_POOL) in pools]
+
+
+def nominated_claim(live: Live, target: Target) -> str:
+    """Return the name of the NodeClaim for which Karpenter nominated a pod last; empty without it."""
+    if target.pod is None:
+        return ""
+    event = next(iter(live.events_of(target.pod, reason="Nominated")), None)
+    return "" if event is None else event.message.partition("nodeclaim/")[2].split(",")[0].strip()
+
+
+def refused_launches(live: Live, target: Target) -> Iterator[Event]:
+    """Yield the events about NodeClaims that Karpenter deleted because EC2 had none of their instances.
+
+    A launch that succeeded later in the same NodePool makes an event obsolete.
+    """
+    pools = [each.name for each in node_pools(live, target)]
+    named = nominated_claim(live, target)
+    for event in live.events:
+        pool = event.name.rpartition("-")[0]
+        if event.reason != "InsufficientCapacityError" or event.kind != "NodeClaim":
+            continue
+        if (pool not in pools and event.name != named) or (live.seconds_since(event.time) or 0) > RECENT_SECONDS:
+            continue
+        if not _launched_later(live, pool, event.time):
+            yield event
+
+
+def _launched_later(live: Live, pool: str, time: datetime | None) -> bool:
+    for each in live.objects("NodeClaim"):
+        launched = live.condition(each, "Launched")
+        created = live.created(each)
+        is_later = time is not None and created is not None and created > time
+        if each.labels.get(NODE_POOL) == pool and launched is not None and launched.status == "True" and is_later:
+            return True
+    return False
+
+
+def failed_activities(live: Live, group: Group) -> list[Mapping[str, Any]]:
+    """Return the launches of an Auto Scaling group that failed after its last successful one, the newest first."""
+    named = (each for each in mappings(live.aws("Activities")) if each.get("AutoScalingGroupName"))
+    own = [each for each in named if each["AutoScalingGroupName"] == group.scaling_group]
+    own = [each for each in own if "Launching" in str(each.get("Description"))]
+    own.sort(key=lambda each: str(parse_time(each.get("StartTime")) or ""), reverse=True)
+    found: list[Mapping[str, Any]] = []
+    for each in own:
+        if each.get("StatusCode") == "Successful":
+            break
+        if each.get("StatusCode") in ("Failed", "Cancelled") and each.get("StatusMessage"):
+            found.append(each)
+    return found
+
+
+def controller(live: Live, name: str) -> Object | None:
+    """Return the Deployment of an autoscaler, by its name or its image."""
+    for each in live.objects("Deployment"):
+        images = [str(one.get("image")) for one in mappings(dig(each.spec, "template", "spec", "containers"))]
+        if name in each.name or any(f"{name}:" in one or f"{name}/controller" in one for one in images):
+            return each
+    return None
+
+
+def controller_pods(live: Live, deployment: Object) -> list[Object]:
+    """Return the pods of a Deployment."""
+    below = live.owned(deployment, "ReplicaSet")
+    return [pod for each in below for pod in live.owned(each, "Pod")]
