@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.cause import Evidence
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Event, Live, Target
 from gpu_preflight.model.answer import Answer
@@ -167,11 +169,12 @@ def groups(live: Live) -> list[Group]:
     scaling = {str(each.get("AutoScalingGroupName")): each for each in mappings(live.aws("AutoScalingGroups"))}
     status = {str(each.get("name")): each for each in mappings(autoscaler_status(live).get("nodeGroups"))}
     labelled = {str(each.labels.get(NODE_GROUP)): each for each in live.nodes if each.labels.get(NODE_GROUP)}
+    active = [str(each.get("AutoScalingGroupName")) for each in mappings(live.aws("Activities"))]
     names: dict[str, str] = {}
     for name, answer in managed.items():
         for each in mappings(dig(answer, "resources", "autoScalingGroups")):
             names[str(each.get("name"))] = name
-    for name in (*scaling, *status):
+    for name in (*scaling, *status, *active):
         names.setdefault(name, _group_name(name, scaling.get(name, {}), (*managed, *labelled)))
     for name in (*managed, *labelled):
         if name not in names.values():
@@ -214,7 +217,20 @@ def needs_node(live: Live, target: Target) -> bool:
     scheduled = live.condition(target.pod, "PodScheduled")
     if scheduled is None or scheduled.status == "True" or scheduled.reason not in ("Unschedulable", ""):
         return False
-    return not any(each.fits and is_ready(live, each.node) for each in live.fits(target))
+    return _has_more_rules(target) or not any(each.fits and is_ready(live, each.node) for each in live.fits(target))
+
+
+def _has_more_rules(target: Target) -> bool:
+    """Whether the scheduler applies rules to a pod that a comparison with each node alone doesn't have."""
+    affinity = mapping(target.spec.get("affinity"))
+    volumes = (each for each in mappings(target.spec.get("volumes")) if each.get("persistentVolumeClaim"))
+    named = ("resourceClaims", "topologySpreadConstraints")
+    return bool(
+        any(target.spec.get(each) for each in named)
+        or affinity.get("podAffinity")
+        or affinity.get("podAntiAffinity")
+        or any(volumes)
+    )
 
 
 def pool_verdicts(live: Live, target: Target) -> list[PoolVerdict]:
@@ -338,6 +354,50 @@ def controller(live: Live, name: str) -> Object | None:
         if name in each.name or any(f"{name}:" in one or f"{name}/controller" in one for one in images):
             return each
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFault:
+    """Why no pod of a controller works.
+
+    Attributes:
+        text: The fault, to follow the name of its Deployment.
+        evidence: The values that show it.
+        fix: What to do.
+        command: A command that shows more.
+    """
+
+    text: str
+    evidence: tuple[Evidence, ...]
+    fix: str
+    command: str
+
+
+def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
+    """Return why no pod of a controller works; ``None`` if one works."""
+    wanted = deployment.spec.get("replicas", 1)
+    ready = dig(deployment.content, "status", "readyReplicas") or 0
+    pods = controller_pods(live, deployment)
+    broken = [each for each in pods if not live.is_fine(each)]
+    if ready and (not pods or len(broken) < len(pods)):
+        return None
+    shown = [Evidence(deployment.title, "status.readyReplicas", f"{ready} of {wanted}")]
+    for pod in broken[:1]:
+        states = [one.waiting or one.ended for one in live.containers(pod) if one.waiting or one.ended]
+        shown += [Evidence(pod.title, "status.containerStatuses", each) for each in states[:1]]
+        shown += [live.of_condition(pod, one) for one in live.conditions(pod) if one.status == "False" and one.message]
+    text = "is scaled to 0" if wanted == 0 else f"has no ready pod, and wants {wanted}"
+    fix = f"Find out why pod {broken[0].name} isn't ready" if broken else f"Start {deployment.name}"
+    command = f"kubectl describe deployment -n {quote(deployment.namespace)} {quote(deployment.name)}"
+    return ControllerFault(text, tuple(shown), fix, command)
+
+
+def controller_logs(live: Live, deployment: Object, *texts: str) -> Iterator[Evidence]:
+    """Yield the last log line of a controller that has one of some texts."""
+    for pod in controller_pods(live, deployment):
+        for container, line in live.log_lines(pod, *texts):
+            yield Evidence(f"log {pod.name}/{container}", "", line[:300])
+            return
 
 
 def controller_pods(live: Live, deployment: Object) -> list[Object]:

@@ -26,6 +26,7 @@ _GROUPS = (
     "volumes",
     "cluster_autoscaler",
     "karpenter",
+    "node_claims",
     "launch",
     "join",
     "gpu_stack",

@@ -49,13 +49,28 @@ _STATES = (
 # Events about the status ConfigMap: reason, cause, fault, fix.
 _CLUSTER_EVENTS = (
     ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "Raise --max-nodes-total"),
-    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "Repair or delete the nodes that aren't ready"),
-)  # fmt: skip
+    (
+        "ClusterUnhealthy",
+        "C10",
+        "stops, because too many nodes aren't ready",
+        "Repair or delete the nodes that aren't ready",
+    ),
+)
 _GROUP_EVENTS = (
     ("ScaleUpFailed", "C11", "AWS added no instance to {}", "Read the activities of the Auto Scaling group"),
-    ("ScaleUpTimedOut", "C12", "The new nodes of {} didn't register in time", "Check whether the instances exist, and why they don't join"),
-    ("FailedToScaleUpGroup", "C13", "AWS rejects the scale-up of {}", "Grant the role of Cluster Autoscaler the denied action, or correct the group"),
-)  # fmt: skip
+    (
+        "ScaleUpTimedOut",
+        "C12",
+        "The new nodes of {} didn't register in time",
+        "Check whether the instances exist, and why they don't join",
+    ),
+    (
+        "FailedToScaleUpGroup",
+        "C13",
+        "AWS rejects the scale-up of {}",
+        "Grant the role of Cluster Autoscaler the denied action, or correct the group",
+    ),
+)
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
@@ -133,7 +148,15 @@ def _stopped(
         old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
         message = f"Cluster Autoscaler hasn't written its status for {int(age // 60)} minutes, and its pod is ready"
         fix = "Read the log of Cluster Autoscaler: it may not be the leader, or its loop hangs"
-        yield Cause("C1", deployment.title, message, "likely", old, fix, f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}")  # fmt: skip
+        yield Cause(
+            "C1",
+            deployment.title,
+            message,
+            "likely",
+            old,
+            fix,
+            f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}",
+        )
 
 
 def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, every: list[Group]) -> Iterator[Cause]:
@@ -146,7 +169,7 @@ def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, 
     untagged = [each for each in every if each.scaling and f"k8s.io/{_NAME}/enabled" not in each.tags]
     shown += [Evidence(f"Auto Scaling group {each.scaling_group}", "Tags", "without the tags") for each in untagged[:1]]
     message = "Cluster Autoscaler discovers no node group"
-    fix = f"Tag the Auto Scaling groups with k8s.io/{_NAME}/enabled and k8s.io/{_NAME}/CLUSTER, as --node-group-auto-discovery names them"  # fmt: skip
+    fix = f"Tag the Auto Scaling groups with k8s.io/{_NAME}/enabled and k8s.io/{_NAME}/CLUSTER, as --node-group-auto-discovery names them"
     yield Cause("C3", _STATUS, message, "proven" if is_empty else "likely", tuple(shown), fix)
 
 
@@ -173,13 +196,32 @@ def _states(
 def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
     if group.max_size is None or group.size is None or group.size < group.max_size:
         return
-    shown = [Evidence(_STATUS if group.status else "aws autoscaling describe-auto-scaling-groups", f"{group.title} target and max size", f"{group.size} of {group.max_size}")]  # fmt: skip
+    shown = [
+        Evidence(
+            _STATUS if group.status else "aws autoscaling describe-auto-scaling-groups",
+            f"{group.title} target and max size",
+            f"{group.size} of {group.max_size}",
+        )
+    ]
     shown += [live.of_event(refusal)] if refusal is not None else []
     name = quote(group.name)
-    command = f"aws eks update-nodegroup-config --cluster-name {quote(str(group.managed['clusterName']))} --nodegroup-name {name} --scaling-config maxSize={group.max_size + 1}" if group.managed.get("clusterName") else ""  # fmt: skip
+    command = (
+        f"aws eks update-nodegroup-config --cluster-name {quote(str(group.managed['clusterName']))} --nodegroup-name {name} --scaling-config maxSize={group.max_size + 1}"
+        if group.managed.get("clusterName")
+        else ""
+    )
     message = f"{group.title} is at its max size: {group.size} of {group.max_size} nodes"
     confidence: Confidence = "proven" if refusal is not None and group.status else "likely"
-    yield Cause("C6", group.title, message, confidence, tuple(shown), "Raise the max size of the group", command, ("It isn't in backoff",) if not dig(group.status, "scaleUp", "backoffInfo") else ())  # fmt: skip
+    yield Cause(
+        "C6",
+        group.title,
+        message,
+        confidence,
+        tuple(shown),
+        "Raise the max size of the group",
+        command,
+        ("It isn't in backoff",) if not dig(group.status, "scaleUp", "backoffInfo") else (),
+    )
 
 
 def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
@@ -190,7 +232,12 @@ def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]
     text = ": ".join(str(info[each]) for each in ("errorCode", "errorMessage") if info.get(each))
     own = Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].scaleUp.backoffInfo", text)
     shown = (own, *([live.of_event(refusal)] if refusal is not None else []))
-    clock = Clock("Cluster Autoscaler tries the group again", str(scale_up.get("lastTransitionTime") or ""), "5 to 30 minutes", _BACKOFF)  # fmt: skip
+    clock = Clock(
+        "Cluster Autoscaler tries the group again",
+        str(scale_up.get("lastTransitionTime") or ""),
+        "5 to 30 minutes",
+        _BACKOFF,
+    )
     message = f"{group.title} is in backoff after a failed scale-up: {text or 'no reason is reported'}"
     fix = "Read the activities of the Auto Scaling group, fix the failure and wait"
     command = f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {quote(group.scaling_group)}"
@@ -216,8 +263,13 @@ def _unhealthy(live: Live, group: Group, refusal: Event | None) -> Iterator[Caus
 
 
 def _templates(
-    live: Live, target: Target, refusal: Event | None, parts: list[tuple[int, str]], fitting: list[Group], every: list[Group]
-) -> Iterator[Cause]:  # fmt: skip
+    live: Live,
+    target: Target,
+    refusal: Event | None,
+    parts: list[tuple[int, str]],
+    fitting: list[Group],
+    every: list[Group],
+) -> Iterator[Cause]:
     """C4, C5, C20, C21: the node that Cluster Autoscaler expects of a group doesn't take the pod."""
     if refusal is None or any(part in text for _, text in parts for part, _ in _STATES):
         return
@@ -237,10 +289,18 @@ def _templates(
         group = empty[0]
         tag = next((key for key in group.tags if key.endswith(f"resources/{next(iter(target.devices))}")), None)
         text = f"{_PREFIX}: {lacking[0][0]} {lacking[0][1]}"
-        fix = f"Tag the Auto Scaling group with k8s.io/{_NAME}/node-template/resources/{next(iter(target.devices))}, or grant eks:DescribeNodegroup"  # fmt: skip
+        fix = f"Tag the Auto Scaling group with k8s.io/{_NAME}/node-template/resources/{next(iter(target.devices))}, or grant eks:DescribeNodegroup"
         if tag is not None:
             message = f"Cluster Autoscaler expects no GPUs of {group.title}, although its tag sets them, so its template may be old"
-            yield Cause("C20", group.title, message, "possible", (*shown, Evidence(group.title, f"Tags[{tag}]", group.tags[tag])), "Restart Cluster Autoscaler", f"kubectl rollout restart deployment -n kube-system {_NAME}" if controller(live, _NAME) else "")  # fmt: skip
+            yield Cause(
+                "C20",
+                group.title,
+                message,
+                "possible",
+                (*shown, Evidence(group.title, f"Tags[{tag}]", group.tags[tag])),
+                "Restart Cluster Autoscaler",
+                f"kubectl rollout restart deployment -n kube-system {_NAME}" if controller(live, _NAME) else "",
+            )
             return
         message = f"Cluster Autoscaler expects no GPUs of {group.title}, which has no nodes: {text}"
         excluded = (f"{group.title} isn't at its max size", "It isn't in backoff")
@@ -260,7 +320,7 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
     if health.get("status") == "Unhealthy" or "no ready nodes" in str(status.get("message")):
         counts = mapping(dig(health, "nodeCounts", "registered"))
         shown = (Evidence(_STATUS, "data.status.clusterWide.health", str(health.get("status"))),)
-        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {counts.get('ready', 0)} of {counts.get('total', '?')} nodes are ready"  # fmt: skip
+        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {counts.get('ready', 0)} of {counts.get('total', '?')} nodes are ready"
         yield Cause("C10", _STATUS, message, "proven", shown, "Repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):
@@ -280,7 +340,16 @@ def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
             own = [each for each in fitting if each.scaling_group and each.scaling_group in event.message]
             if event.reason == reason and own:
                 title = own[0].title
-                clock = Clock("Cluster Autoscaler gives up on the nodes", "", "15 minutes", "Cluster Autoscaler 1.36, --max-node-provision-time") if id == "C12" else None  # fmt: skip
+                clock = (
+                    Clock(
+                        "Cluster Autoscaler gives up on the nodes",
+                        "",
+                        "15 minutes",
+                        "Cluster Autoscaler 1.36, --max-node-provision-time",
+                    )
+                    if id == "C12"
+                    else None
+                )
                 confidence: Confidence = "proven" if dig(own[0].status, "scaleUp", "status") == "Backoff" else "likely"
                 message = f"{fault.format(title)}: {event.message}"
                 yield Cause(id, title, message, confidence, (live.of_event(event),), fix, clock=clock)
@@ -292,7 +361,9 @@ def _new_nodes(live: Live, target: Target, events: list[Event], fitting: list[Gr
     fits = {each.node.name: each for each in live.fits(target)}
     every = {each.scaling_group: each for each in (*fitting, *fitting_groups(live, target, with_taints=False))}
     for group in every.values():
-        unready = dig(group.status, "health", "nodeCounts", "unready") or dig(group.status, "health", "nodeCounts", "registered", "unready")  # fmt: skip
+        unready = dig(group.status, "health", "nodeCounts", "unready") or dig(
+            group.status, "health", "nodeCounts", "registered", "unready"
+        )
         missing = mapping(unready).get("resourceUnready")
         bare = [
             each
@@ -300,7 +371,13 @@ def _new_nodes(live: Live, target: Target, events: list[Event], fitting: list[Gr
             if is_ready(live, each) and not set(target.devices) & set(live.allocatable(each))
         ]
         if missing and bare:
-            shown = (Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].health.nodeCounts.unready.resourceUnready", str(missing)),)  # fmt: skip
+            shown = (
+                Evidence(
+                    _STATUS,
+                    f"nodeGroups[{group.scaling_group}].health.nodeCounts.unready.resourceUnready",
+                    str(missing),
+                ),
+            )
             message = f"Cluster Autoscaler waits for the GPUs of {bare[0].title}, which is ready and offers none"
             yield Cause(
                 "C16", group.title, message, "proven", shown, "Find out why the device plugin doesn't run on the node"
@@ -313,6 +390,9 @@ def _new_nodes(live: Live, target: Target, events: list[Event], fitting: list[Gr
             faults = [*map(str, fit.taints), *map(str, fit.labels), *fit.unknown]
             if created and created >= triggered.time and is_ready(live, node) and faults:
                 message = f"{node.title} was added for the pod and doesn't take it: {faults[0]}"
-                both = (live.of_event(triggered), Evidence(node.title, "spec.taints" if fit.taints else "metadata.labels", faults[0]))  # fmt: skip
+                both = (
+                    live.of_event(triggered),
+                    Evidence(node.title, "spec.taints" if fit.taints else "metadata.labels", faults[0]),
+                )
                 fix = "Make the node-template tags of the group equal to its nodes, or add the toleration"
                 yield Cause("C19", group.title, message, "likely", both, fix)

@@ -32,7 +32,13 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
 
 _NO_NETWORK = ("cni plugin not initialized", "NetworkPluginNotReady", "cni config uninitialized")
-_NO_ADDRESSES = ("InsufficientFreeAddresses", "failed to assign an IP address", "no available IP", "IPAMDNoIPs", "Unable to get a free IP")  # fmt: skip
+_NO_ADDRESSES = (
+    "InsufficientFreeAddresses",
+    "failed to assign an IP address",
+    "no available IP",
+    "IPAMDNoIPs",
+    "Unable to get a free IP",
+)
 _CONSOLE = (
     "could not find NodeConfig within UserData",
     "Apiserver endpoint is missing in cluster configuration",
@@ -86,7 +92,9 @@ def _of_group(live: Live, group: Group) -> _Unjoined | None:
     own = []
     for each in _instances(live):
         tags = {str(one.get("Key")): str(one.get("Value")) for one in mappings(each.get("Tags"))}
-        named = group.name == tags.get("eks:nodegroup-name") or (group.scaling_group and group.scaling_group == tags.get("aws:autoscaling:groupName"))  # fmt: skip
+        named = group.name == tags.get("eks:nodegroup-name") or (
+            group.scaling_group and group.scaling_group == tags.get("aws:autoscaling:groupName")
+        )
         age = live.seconds_since(parse_time(each.get("LaunchTime"))) or 0
         is_lone = each.get("InstanceId") not in joined and dig(each, "State", "Name") == "running"
         if named and is_lone and age > _USUAL_SECONDS:
@@ -97,19 +105,49 @@ def _of_group(live: Live, group: Group) -> _Unjoined | None:
     if failed is None and denied is None and (not own or certainty is None):
         return None
     ids = tuple(str(each.get("InstanceId")) for each in own) or tuple(map(str, (failed or {}).get("resourceIds") or ()))
-    shown = [Evidence(f"EKS {group.title}", f"health.issues[{each.get('code')}]", str(each.get("message"))) for each in (failed, denied) if each]  # fmt: skip
-    shown += [Evidence(f"Instance {each.get('InstanceId')}", "State.Name", "running, without a Node", str(each.get("LaunchTime"))) for each in own[:3]]  # fmt: skip
+    shown = [
+        Evidence(f"EKS {group.title}", f"health.issues[{each.get('code')}]", str(each.get("message")))
+        for each in (failed, denied)
+        if each
+    ]
+    shown += [
+        Evidence(
+            f"Instance {each.get('InstanceId')}", "State.Name", "running, without a Node", str(each.get("LaunchTime"))
+        )
+        for each in own[:3]
+    ]
     listed = f"Instance {ids[0]}" if ids else "An instance"
     message = f"{listed} of {group.title} runs and doesn't join the cluster"
     confidence: Confidence = "proven" if failed is not None else "likely"
     command = f"aws ec2 get-console-output --latest --instance-id {quote(ids[0])}" if ids else ""
     fix = "Read the console output of the instance, and check its role, routes and security groups"
-    clock = Clock("EKS reports NodeCreationFailure", str(own[0].get("LaunchTime")) if own else "", "about 15 minutes", _EKS_TIMEOUT)  # fmt: skip
-    found = _Unjoined(group.title, (str(group.managed["nodeRole"]),) if group.managed.get("nodeRole") else (), group.subnets, (), own, ids)  # fmt: skip
+    clock = Clock(
+        "EKS reports NodeCreationFailure",
+        str(own[0].get("LaunchTime")) if own else "",
+        "about 15 minutes",
+        _EKS_TIMEOUT,
+    )
+    found = _Unjoined(
+        group.title,
+        (str(group.managed["nodeRole"]),) if group.managed.get("nodeRole") else (),
+        group.subnets,
+        (),
+        own,
+        ids,
+    )
     found.causes.append(Cause("J1", group.title, message, confidence, tuple(shown), fix, command, clock=clock))
     if denied is not None:
         message = f"The nodes of {group.title} aren't authorized in the cluster: {denied.get('message')}"
-        found.causes.append(Cause("J2", group.title, message, "likely", (shown[-1] if failed is None else shown[1],), "Give the node role an access entry of type EC2_LINUX"))  # fmt: skip
+        found.causes.append(
+            Cause(
+                "J2",
+                group.title,
+                message,
+                "likely",
+                (shown[-1] if failed is None else shown[1],),
+                "Give the node role an access entry of type EC2_LINUX",
+            )
+        )
     return found
 
 
@@ -170,7 +208,11 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         has_entry = None if entries is None else any(each.rpartition("/")[2] == name for each in entries)
         is_mapped = None if mapped is None else regex(rf"[/:]{_escape(name)}\s").search(f"{mapped} ") is not None
         checks = {"API": (has_entry,), "CONFIG_MAP": (is_mapped,)}.get(mode, (has_entry, is_mapped))
-        shown = [Evidence("aws eks list-access-entries", "accessEntries", ", ".join(entries or ()) or "[]")] if has_entry is False else []  # fmt: skip
+        shown = (
+            [Evidence("aws eks list-access-entries", "accessEntries", ", ".join(entries or ()) or "[]")]
+            if has_entry is False
+            else []
+        )
         shown += (
             [Evidence("ConfigMap kube-system/aws-auth", "data.mapRoles", f"without {name}")]
             if is_mapped is False
@@ -178,8 +220,16 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         )
         shown += [Evidence("aws eks describe-cluster", "accessConfig.authenticationMode", mode)] if mode else []
         cluster = quote(str(_cluster(live).get("name") or ""))
-        command = f"aws eks create-access-entry --cluster-name {cluster} --principal-arn {quote(role)} --type EC2_LINUX" if role.startswith("arn:") and cluster != "''" and mode != "CONFIG_MAP" else ""  # fmt: skip
-        fix = "Give the role an access entry of type EC2_LINUX" if mode != "CONFIG_MAP" else "Add the role to mapRoles of the ConfigMap aws-auth"  # fmt: skip
+        command = (
+            f"aws eks create-access-entry --cluster-name {cluster} --principal-arn {quote(role)} --type EC2_LINUX"
+            if role.startswith("arn:") and cluster != "''" and mode != "CONFIG_MAP"
+            else ""
+        )
+        fix = (
+            "Give the role an access entry of type EC2_LINUX"
+            if mode != "CONFIG_MAP"
+            else "Add the role to mapRoles of the ConfigMap aws-auth"
+        )
         if all(each is False for each in checks):
             message = f"Role {name} of {unjoined.subject} isn't authorized in the cluster: no access entry or aws-auth names it"
             yield Cause("J2", unjoined.subject, message, "likely", tuple(shown), fix, command)
@@ -187,7 +237,14 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             message = (
                 f"The access entry of role {name} of {unjoined.subject} has type {wrong[0]}, and nodes need EC2_LINUX"
             )
-            yield Cause("J2", unjoined.subject, message, "likely", (Evidence("aws eks describe-access-entry", "type", wrong[0]),), "Recreate the access entry with type EC2_LINUX")  # fmt: skip
+            yield Cause(
+                "J2",
+                unjoined.subject,
+                message,
+                "likely",
+                (Evidence("aws eks describe-access-entry", "type", wrong[0]),),
+                "Recreate the access entry with type EC2_LINUX",
+            )
 
 
 def _escape(name: str) -> str:
@@ -222,27 +279,56 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             each for each in unjoined.instances if each.get("SubnetId") == subnet and each.get("PublicIpAddress")
         ]
         if way == "" or (way is not None and way.startswith("igw-") and unjoined.instances and not addressed):
-            isolated[subnet] = "no default route" if way == "" else "an internet gateway, and the instance has no public address"  # fmt: skip
+            isolated[subnet] = (
+                "no default route" if way == "" else "an internet gateway, and the instance has no public address"
+            )
     shown = [Evidence(f"Subnet {each}", "route 0.0.0.0/0", why) for each, why in isolated.items()][:3]
     cidrs = [str(each) for each in vpc.get("publicAccessCidrs") or ()]
     is_private = vpc.get("endpointPrivateAccess")
     endpoint = Evidence("aws eks describe-cluster", "resourcesVpcConfig.endpointPrivateAccess", str(is_private).lower())
-    command = f"aws eks update-cluster-config --name {quote(str(_cluster(live).get('name')))} --resources-vpc-config endpointPrivateAccess=true"  # fmt: skip
+    command = f"aws eks update-cluster-config --name {quote(str(_cluster(live).get('name')))} --resources-vpc-config endpointPrivateAccess=true"
     if is_private is False and isolated:
-        message = f"The instances of {unjoined.subject} can't reach the API server: its endpoint is only public, and subnet {next(iter(isolated))} has {next(iter(isolated.values()))}"  # fmt: skip
-        yield Cause("J3", unjoined.subject, message, "likely", (endpoint, *shown), "Enable private access of the endpoint", command)  # fmt: skip
+        message = f"The instances of {unjoined.subject} can't reach the API server: its endpoint is only public, and subnet {next(iter(isolated))} has {next(iter(isolated.values()))}"
+        yield Cause(
+            "J3",
+            unjoined.subject,
+            message,
+            "likely",
+            (endpoint, *shown),
+            "Enable private access of the endpoint",
+            command,
+        )
     elif is_private is False and cidrs and "0.0.0.0/0" not in cidrs:
-        message = f"The endpoint of the API server is only public and accepts {', '.join(cidrs)}, which may lack the NAT gateway of {unjoined.subject}"  # fmt: skip
+        message = f"The endpoint of the API server is only public and accepts {', '.join(cidrs)}, which may lack the NAT gateway of {unjoined.subject}"
         listed = Evidence("aws eks describe-cluster", "resourcesVpcConfig.publicAccessCidrs", ", ".join(cidrs))
-        yield Cause("J3", unjoined.subject, message, "possible", (endpoint, listed), "Enable private access of the endpoint", command)  # fmt: skip
+        yield Cause(
+            "J3",
+            unjoined.subject,
+            message,
+            "possible",
+            (endpoint, listed),
+            "Enable private access of the endpoint",
+            command,
+        )
     elif isolated:
         known = "VpcEndpoints" in live.dump.aws
-        have = {str(each.get("ServiceName")).partition("amazonaws.")[2].partition(".")[2] for each in mappings(live.aws("VpcEndpoints")) if each.get("State", "available") == "available"}  # fmt: skip
+        have = {
+            str(each.get("ServiceName")).partition("amazonaws.")[2].partition(".")[2]
+            for each in mappings(live.aws("VpcEndpoints"))
+            if each.get("State", "available") == "available"
+        }
         missing = [each for each in _SERVICES if each not in have]
         if missing:
-            message = f"The subnets of {unjoined.subject} have no way to the internet, and the VPC lacks endpoints for {', '.join(missing)}"  # fmt: skip
+            message = f"The subnets of {unjoined.subject} have no way to the internet, and the VPC lacks endpoints for {', '.join(missing)}"
             found = Evidence("aws ec2 describe-vpc-endpoints", "ServiceName", ", ".join(sorted(have)) or "none")
-            yield Cause("J4", unjoined.subject, message, "likely" if known else "possible", (*shown, found), "Create the endpoints, or a route to a NAT gateway")  # fmt: skip
+            yield Cause(
+                "J4",
+                unjoined.subject,
+                message,
+                "likely" if known else "possible",
+                (*shown, found),
+                "Create the endpoints, or a route to a NAT gateway",
+            )
 
 
 def _security_groups(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
@@ -265,8 +351,22 @@ def _security_groups(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             else "allow no outgoing traffic"
         )
         message = f"The security groups {', '.join(sorted(own))} of {unjoined.subject} {what}"
-        shown = (Evidence("Instance", "SecurityGroups", ", ".join(sorted(own))), Evidence("aws eks describe-cluster", "resourcesVpcConfig.clusterSecurityGroupId", str(vpc.get("clusterSecurityGroupId"))))  # fmt: skip
-        yield Cause("J5", unjoined.subject, message, "likely" if known else "possible", shown, "Add the cluster security group to the nodes")  # fmt: skip
+        shown = (
+            Evidence("Instance", "SecurityGroups", ", ".join(sorted(own))),
+            Evidence(
+                "aws eks describe-cluster",
+                "resourcesVpcConfig.clusterSecurityGroupId",
+                str(vpc.get("clusterSecurityGroupId")),
+            ),
+        )
+        yield Cause(
+            "J5",
+            unjoined.subject,
+            message,
+            "likely" if known else "possible",
+            shown,
+            "Add the cluster security group to the nodes",
+        )
         return
 
 
@@ -294,7 +394,14 @@ def _console(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
                 line = next((each.strip() for each in text.splitlines() if part in each), part)
                 message = f"The user data of {unjoined.subject} is wrong: {part}"
                 fix = "Write a NodeConfig for nodeadm into the user data (AL2023), with cluster name, endpoint, CA and CIDR"
-                yield Cause("J6", unjoined.subject, message, "likely", (Evidence("aws ec2 get-console-output", "Output", line[:300]),), fix)  # fmt: skip
+                yield Cause(
+                    "J6",
+                    unjoined.subject,
+                    message,
+                    "likely",
+                    (Evidence("aws ec2 get-console-output", "Output", line[:300]),),
+                    fix,
+                )
                 return
 
 
@@ -308,7 +415,16 @@ def _status_checks(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         fails = "fails its status checks" if state == "impaired" else "still boots"
         message = f"{subject} of {unjoined.subject} {fails}: {state}"
         fix = "Terminate the instance, so that its group replaces it" if state == "impaired" else "Wait"
-        clock = None if state == "impaired" else Clock("the status checks pass", "", "more than 10 minutes on P5 and metal types", "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html")  # fmt: skip
+        clock = (
+            None
+            if state == "impaired"
+            else Clock(
+                "the status checks pass",
+                "",
+                "more than 10 minutes on P5 and metal types",
+                "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html",
+            )
+        )
         shown = (Evidence(subject, "InstanceStatus.Status", state),)
         yield Cause("J10", subject, message, "likely", shown, fix, clock=clock)
 
@@ -321,9 +437,21 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
     for node in (*joining_nodes(live, target), *extra):
         ready, networking = live.condition(node, "Ready"), live.condition(node, "NetworkingReady")
         agents = [each for each in live.pods_by_node.get(node.name, ()) if each.name.startswith("aws-node")]
-        lines = [Evidence(f"log {pod.name}/{container}", "", line[:300]) for pod in agents for container, line in live.log_lines(pod, *_NO_ADDRESSES)][:1]  # fmt: skip
-        reported = networking is not None and networking.status == "False" and "IPAMDNoIPs" in f"{networking.reason} {networking.message}"  # fmt: skip
-        full = [Evidence(f"Subnet {each.get('SubnetId')}", "AvailableIpAddressCount", "0") for each in mappings(live.aws("Subnets")) if each.get("AvailableIpAddressCount") == 0]  # fmt: skip
+        lines = [
+            Evidence(f"log {pod.name}/{container}", "", line[:300])
+            for pod in agents
+            for container, line in live.log_lines(pod, *_NO_ADDRESSES)
+        ][:1]
+        reported = (
+            networking is not None
+            and networking.status == "False"
+            and "IPAMDNoIPs" in f"{networking.reason} {networking.message}"
+        )
+        full = [
+            Evidence(f"Subnet {each.get('SubnetId')}", "AvailableIpAddressCount", "0")
+            for each in mappings(live.aws("Subnets"))
+            if each.get("AvailableIpAddressCount") == 0
+        ]
         if lines or (reported and networking is not None):
             shown = [
                 *([live.of_condition(node, networking)] if reported and networking is not None else []),
@@ -337,8 +465,21 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
             continue
         states = [(pod, one) for pod in agents for one in live.containers(pod) if one.waiting or one.last_ended]
         shown = [live.of_condition(node, ready)]
-        shown += [Evidence(pod.title, f"status.containerStatuses[{one.name}]", one.waiting or one.last_ended) for pod, one in states[:1]]  # fmt: skip
-        why = f"{states[0][0].name} is in {states[0][1].waiting or states[0][1].last_ended}" if states else "no pod of aws-node runs on it" if not agents and live.certainty("Pod") else "its pod reports no fault"  # fmt: skip
+        shown += [
+            Evidence(pod.title, f"status.containerStatuses[{one.name}]", one.waiting or one.last_ended)
+            for pod, one in states[:1]
+        ]
+        why = (
+            f"{states[0][0].name} is in {states[0][1].waiting or states[0][1].last_ended}"
+            if states
+            else "no pod of aws-node runs on it"
+            if not agents and live.certainty("Pod")
+            else "its pod reports no fault"
+        )
         message = f"The network plugin of {node.title} isn't ready: {why}"
-        command = f"kubectl logs -n kube-system {quote(agents[0].name)} --all-containers" if agents else "kubectl get daemonset -n kube-system aws-node"  # fmt: skip
+        command = (
+            f"kubectl logs -n kube-system {quote(agents[0].name)} --all-containers"
+            if agents
+            else "kubectl get daemonset -n kube-system aws-node"
+        )
         yield Cause("J8", node.title, message, "proven", tuple(shown), "Repair the VPC CNI on the node", command)

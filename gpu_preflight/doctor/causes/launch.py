@@ -30,17 +30,80 @@ from gpu_preflight.reading.unknown import dig, mappings
 
 # Texts of EC2, Auto Scaling, EKS and Karpenter, the specific ones first: cause, texts, fault, fix.
 _TEXTS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
-    ("E3", ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded", "SpotQuotaExceeded"), "the Spot quota of the account is used up", "Request a higher Spot quota, or use on-demand"),
-    ("E2", ("VcpuLimitExceeded", "your current vCPU limit of", "VCPULimitExceeded", "InstanceLimitExceeded"), "the vCPU quota of the account is too low", "Request a higher quota: L-DB2E81BA for G and VT types, L-417A185B for P types"),
-    ("E13", ("InsufficientFreeAddresses", "enough available IP addresses", "not enough free addresses"), "the subnet has no free addresses", "Use subnets with free addresses, or add a CIDR block"),
-    ("E9", ("ReservationCapacityExceeded", "InvalidCapacityReservation"), "the capacity reservation is full or not active", "Wait for the reservation, extend it, or allow on-demand"),
-    ("E11", ("ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed"), "the service-linked role for Spot doesn't exist", "Create the role"),
-    ("E6", ("InvalidAMIID", "The image id '", "AmiIdNotFound", "Not authorized for images", "AMIAuthorizationFailure", "AMINotFound"), "the AMI doesn't exist or isn't accessible", "Use an AMI that exists in this account and region"),
-    ("E4", ("Unsupported", "is not supported in your requested Availability Zone"), "the zone doesn't offer the instance type", "Remove the subnet of this zone from the pool, or use another instance type"),
-    ("E8", ("Client.InvalidKMSKey", "Client.InternalError", "InvalidKMSKey"), "the KMS key of the disk isn't usable", "Grant the role of Auto Scaling or Karpenter the use of the KMS key"),
-    ("E12", ("UnauthorizedOperation", "You are not authorized to perform this operation", "AccessDenied", "explicit deny", "Unauthorized"), "IAM denies the launch", "Allow the action in the policy that denies it: role, permission boundary or service control policy"),
-    ("E1", ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "do not have sufficient"), "EC2 has no capacity for the instance type", "Allow more zones or instance types, or reserve capacity"),
-)  # fmt: skip
+    (
+        "E3",
+        ("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded", "SpotQuotaExceeded"),
+        "the Spot quota of the account is used up",
+        "Request a higher Spot quota, or use on-demand",
+    ),
+    (
+        "E2",
+        ("VcpuLimitExceeded", "your current vCPU limit of", "VCPULimitExceeded", "InstanceLimitExceeded"),
+        "the vCPU quota of the account is too low",
+        "Request a higher quota: L-DB2E81BA for G and VT types, L-417A185B for P types",
+    ),
+    (
+        "E13",
+        ("InsufficientFreeAddresses", "enough available IP addresses", "not enough free addresses"),
+        "the subnet has no free addresses",
+        "Use subnets with free addresses, or add a CIDR block",
+    ),
+    (
+        "E9",
+        ("ReservationCapacityExceeded", "InvalidCapacityReservation"),
+        "the capacity reservation is full or not active",
+        "Wait for the reservation, extend it, or allow on-demand",
+    ),
+    (
+        "E11",
+        ("ServiceLinkedRoleCreationNotPermitted", "SpotSLRCreationFailed"),
+        "the service-linked role for Spot doesn't exist",
+        "Create the role",
+    ),
+    (
+        "E6",
+        (
+            "InvalidAMIID",
+            "The image id '",
+            "AmiIdNotFound",
+            "Not authorized for images",
+            "AMIAuthorizationFailure",
+            "AMINotFound",
+        ),
+        "the AMI doesn't exist or isn't accessible",
+        "Use an AMI that exists in this account and region",
+    ),
+    (
+        "E4",
+        ("Unsupported", "is not supported in your requested Availability Zone"),
+        "the zone doesn't offer the instance type",
+        "Remove the subnet of this zone from the pool, or use another instance type",
+    ),
+    (
+        "E8",
+        ("Client.InvalidKMSKey", "Client.InternalError", "InvalidKMSKey"),
+        "the KMS key of the disk isn't usable",
+        "Grant the role of Auto Scaling or Karpenter the use of the KMS key",
+    ),
+    (
+        "E12",
+        (
+            "UnauthorizedOperation",
+            "You are not authorized to perform this operation",
+            "AccessDenied",
+            "explicit deny",
+            "Unauthorized",
+        ),
+        "IAM denies the launch",
+        "Allow the action in the policy that denies it: role, permission boundary or service control policy",
+    ),
+    (
+        "E1",
+        ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "do not have sufficient"),
+        "EC2 has no capacity for the instance type",
+        "Allow more zones or instance types, or reserve capacity",
+    ),
+)
 _COMMANDS = {"E11": "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"}
 # Quotas of vCPUs by family. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 _QUOTAS = {"G and VT": "L-DB2E81BA", "P": "L-417A185B"}
@@ -116,11 +179,21 @@ def _cause(live: Live, report: _Report, id: str, fault: str, fix: str) -> Cause:
     text = report.text.partition("fleet error(s), ")[2] or report.text
     shown, command = [report.evidence], _COMMANDS.get(id, "")
     if id == "E2":
-        shown += [Evidence("aws service-quotas get-service-quota", str(each.get("QuotaName")), str(each.get("Value"))) for each in mappings(live.aws("Quota"))]  # fmt: skip
+        shown += [
+            Evidence("aws service-quotas get-service-quota", str(each.get("QuotaName")), str(each.get("Value")))
+            for each in mappings(live.aws("Quota"))
+        ]
         if (limit := _LIMIT.search(text)) is not None:
             fault += f" ({limit[1]} vCPUs)"
     if id == "E9":
-        shown += [Evidence(f"Capacity reservation {each.get('CapacityReservationId')}", "State, AvailableInstanceCount", f"{each.get('State')}, {each.get('AvailableInstanceCount')}") for each in mappings(live.aws("CapacityReservations"))][:3]  # fmt: skip
+        shown += [
+            Evidence(
+                f"Capacity reservation {each.get('CapacityReservationId')}",
+                "State, AvailableInstanceCount",
+                f"{each.get('State')}, {each.get('AvailableInstanceCount')}",
+            )
+            for each in mappings(live.aws("CapacityReservations"))
+        ][:3]
     excluded = (
         ("EC2's code isn't the one of a lack of capacity",) if id != "E1" else ("EC2's code isn't the one of a quota",)
     )
@@ -144,7 +217,7 @@ def _terminated(live: Live, group: Group, found: dict[str, Cause]) -> Iterator[C
             and code in ("Client.InternalError", "Client.InvalidKMSKey.InvalidState")
         ):
             fix = next(row[3] for row in _TEXTS if row[0] == "E8")
-            message = f"Instance {each.get('InstanceId')} of {group.title} was terminated at its start: {code}, which means that a volume couldn't be created with its KMS key"  # fmt: skip
+            message = f"Instance {each.get('InstanceId')} of {group.title} was terminated at its start: {code}, which means that a volume couldn't be created with its KMS key"
             shown = (Evidence(f"Instance {each.get('InstanceId')}", "StateReason.Code", code),)
             yield Cause("E8", group.title, message, "likely", shown, fix)
             return
@@ -183,5 +256,5 @@ def _small_quota(live: Live, group: Group, found: dict[str, Cause]) -> Iterator[
             shown = (Evidence("aws service-quotas get-service-quota", str(each.get("QuotaName")), str(value)),)
             message = f"The quota {each.get('QuotaName')} is {value:g} vCPUs, and the smallest type of {group.title} has {smallest}"
             fix = next(row[3] for row in _TEXTS if row[0] == "E2")
-            command = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {each.get('QuotaCode')} --desired-value {smallest}"  # fmt: skip
+            command = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {each.get('QuotaCode')} --desired-value {smallest}"
             yield Cause("E2", group.title, message, "likely", shown, fix, command)

@@ -1,0 +1,133 @@
+"""At which step a node that Karpenter ordered waits, and what EC2 took back.
+
+Sources: kubernetes-sigs/karpenter 1.14.1, pkg/controllers/nodeclaim/lifecycle; aws/karpenter-provider-aws 1.14.1,
+pkg/controllers/interruption and pkg/cache
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from gpu_facts.labels import NODE_POOL
+from gpu_preflight.doctor.capacity import (
+    RECENT_SECONDS,
+    claims,
+    instance_id,
+    is_ready,
+    needs_node,
+    node_pools,
+    refused_launches,
+)
+from gpu_preflight.doctor.cause import Cause, Clock
+from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig
+
+_LIVENESS = "kubernetes-sigs/karpenter 1.14.1, pkg/controllers/nodeclaim/lifecycle/liveness.go"
+_CACHE = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
+# A NodeClaim that waits for less than this has no fault.
+_USUAL_SECONDS = 300
+# Reasons of the condition Initialized: cause, fault, fix.
+_INITIALIZED = {
+    "ResourceNotRegistered": (
+        "K23",
+        "its node doesn't offer the GPUs",
+        "Find out why the device plugin doesn't run on the node: Karpenter waits without a timeout",
+    ),
+    "StartupTaintsExist": (
+        "K24",
+        "no controller removed a startup taint",
+        "Install the controller that removes the taint, or remove it from startupTaints of the NodePool",
+    ),
+    "KnownEphemeralTaintsExist": ("K24", "a taint of the boot stays", "Find out which controller removes the taint"),
+    "DRADriverPoolsNotPublished": (
+        "K26",
+        "the device driver published no devices",
+        "Find out why the kubelet plugin of the driver doesn't run on the node",
+    ),
+}
+_TAKEN_BACK = ("SpotInterrupted", "CapacityReservationInstanceInterrupted", "ZonalShiftActive")
+
+
+def find(live: Live, target: Target) -> Iterator[Cause]:
+    """Yield where the NodeClaims wait from which a pod gets a node."""
+    if not needs_node(live, target):
+        return
+    steps = [each for claim in claims(live, target) for each in _step(live, claim)]
+    refused = list(_refused(live, target))
+    yield from (*steps, *refused, *_taken_back(live, target, is_weak=bool(steps or refused)))
+    if not steps:
+        yield from _unregistered(live, target)
+
+
+def _step(live: Live, claim: Object) -> Iterator[Cause]:
+    """K17 to K26: the first condition of a NodeClaim that isn't True."""
+    every = (live.condition(claim, each) for each in ("Launched", "Registered", "Initialized"))
+    waiting = next((each for each in every if each is not None and each.status != "True"), None)
+    if waiting is None or dig(claim.content, "metadata", "deletionTimestamp"):
+        return
+    age, since = live.seconds_since(live.created(claim)) or 0, live.shown(live.created(claim))
+    shown, title, text = (live.of_condition(claim, waiting),), claim.title, waiting.message or waiting.reason
+    minutes, command = f"{int(age // 60)} minutes", f"kubectl describe nodeclaim {quote(claim.name)}"
+    if waiting.type == "Launched" and waiting.reason not in ("AwaitingReconciliation", ""):
+        clock = Clock("Karpenter deletes the NodeClaim and retries", since, "5 minutes", _LIVENESS)
+        message, fix = f"EC2 doesn't launch {title}: {text}", f"Fix what {waiting.reason} reports"
+        yield Cause("K19", title, message, "proven", shown, fix, command, clock=clock)
+    elif age < _USUAL_SECONDS:
+        message = f"{title} was created {minutes} ago and waits at {waiting.type}: {text}"
+        clock = Clock("Karpenter deletes a NodeClaim without a node", since, "15 minutes", _LIVENESS)
+        yield Cause("K17", title, message, "proven", shown, "Wait for the node", command, clock=clock)
+    elif waiting.type == "Registered":
+        clock = Clock("Karpenter deletes the NodeClaim and retries", since, "15 minutes", _LIVENESS)
+        instance = instance_id(claim)
+        message = f"Instance {instance or '(unknown)'} of {title} hasn't become a node for {minutes}"
+        fix = "Read the console output of the instance, and check its role, routes and security groups"
+        if instance:
+            command = f"aws ec2 get-console-output --latest --instance-id {quote(instance)}"
+        yield Cause("K20", title, message, "proven", shown, fix, command, clock=clock)
+    elif waiting.reason in _INITIALIZED:
+        node = live.object("Node", str(dig(claim.content, "status", "nodeName") or ""))
+        if waiting.reason == "KnownEphemeralTaintsExist" and node is not None and not is_ready(live, node):
+            return
+        id, fault, fix = _INITIALIZED[waiting.reason]
+        message = f"{title} isn't initialized after {minutes}, because {fault}: {text}"
+        yield Cause(id, title, message, "proven", shown, fix, command)
+
+
+def _refused(live: Live, target: Target) -> Iterator[Cause]:
+    for event in refused_launches(live, target):
+        text = event.message.partition("fleet error(s), ")[2] or event.message.partition(" event: ")[2]
+        pool = f"NodePool {event.name.rpartition('-')[0]}"
+        clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", _CACHE)
+        message = f"EC2 refused NodeClaim {event.name} of {pool}: {text or event.message}"
+        fix = "Act on the code of EC2, which may mean capacity, a quota, a subnet or a reservation"
+        yield Cause("K18", pool, message, "likely", (live.of_event(event),), fix, clock=clock)
+        return
+
+
+def _unregistered(live: Live, target: Target) -> Iterator[Cause]:
+    """K19 and K20 after Karpenter deleted the NodeClaims."""
+    for pool in node_pools(live, target):
+        health = live.condition(pool, "NodeRegistrationHealthy")
+        if health is not None and health.status == "False":
+            is_join = health.reason == "RegistrationFailed"
+            message = f"The last nodes of {pool.title} didn't {'register' if is_join else 'launch'}: {health.message}"
+            shown = (live.of_condition(pool, health),)
+            fix = "Check role, routes, security groups and user data of its instances"
+            yield Cause("K20" if is_join else "K19", pool.title, message, "likely", shown, fix)
+
+
+def _taken_back(live: Live, target: Target, *, is_weak: bool) -> Iterator[Cause]:
+    names = {each.name for each in node_pools(live, target)}
+    nodes = {each.name: str(each.labels.get(NODE_POOL)) for each in live.nodes}
+    for event in live.events:
+        pool = event.name.rpartition("-")[0] if event.kind == "NodeClaim" else nodes.get(event.name, "")
+        is_recent = (live.seconds_since(event.time) or 0) < RECENT_SECONDS
+        if event.reason in _TAKEN_BACK and pool in names and is_recent:
+            message = f"EC2 took a node of NodePool {pool} back: {event.message}"
+            fix = "Allow on-demand as a fallback in the NodePool, or more instance types and zones"
+            yield Cause(
+                "K28", f"NodePool {pool}", message, "possible" if is_weak else "likely", (live.of_event(event),), fix
+            )
+            return
