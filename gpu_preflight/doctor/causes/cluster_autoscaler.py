@@ -16,7 +16,8 @@ from gpu_preflight.doctor.capacity import (
     Group,
     autoscaler_status,
     controller,
-    controller_pods,
+    controller_faults,
+    controller_logs,
     fitting_groups,
     groups,
     is_ready,
@@ -26,18 +27,19 @@ from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Event, Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, mapping
 
 _NAME = "cluster-autoscaler"
 _STATUS = "ConfigMap kube-system/cluster-autoscaler-status"
+_TAGS = f"k8s.io/{_NAME}"
 _PART = regex(r"(\d+) (.+?)(?=, \d+ |$)")
 _PREFIX = "pod didn't trigger scale-up"
 # Pods with a lower priority don't cause a scale-up, by the default of --expendable-pods-priority-cutoff.
 _CUTOFF = -10
 _OLD_SECONDS = 900
 _NO_CAPACITY = ("placeholder-cannot-be-fulfilled", "AWS cannot provision any more instances")
-_BACKOFF = "Cluster Autoscaler 1.36, --initial-node-group-backoff-duration and --max-node-group-backoff-duration"
-# Texts of the event about a pod that describe the state of a group: text, cause.
+_FLAGS = "Cluster Autoscaler 1.36, FAQ.md, flags"
+# Texts of the event about a pod that describe the state of a group.
 _STATES = (
     ("max node group size reached", "C6"),
     ("in backoff after failed scale-up", "C7"),
@@ -49,26 +51,16 @@ _STATES = (
 # Events about the status ConfigMap: reason, cause, fault, fix.
 _CLUSTER_EVENTS = (
     ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "Raise --max-nodes-total"),
-    (
-        "ClusterUnhealthy",
-        "C10",
-        "stops, because too many nodes aren't ready",
-        "Repair or delete the nodes that aren't ready",
-    ),
+    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "Repair the nodes that aren't ready"),
 )
 _GROUP_EVENTS = (
     ("ScaleUpFailed", "C11", "AWS added no instance to {}", "Read the activities of the Auto Scaling group"),
-    (
-        "ScaleUpTimedOut",
-        "C12",
-        "The new nodes of {} didn't register in time",
-        "Check whether the instances exist, and why they don't join",
-    ),
+    ("ScaleUpTimedOut", "C12", "New nodes of {} didn't register in time", "Find out why the instances don't join"),
     (
         "FailedToScaleUpGroup",
         "C13",
         "AWS rejects the scale-up of {}",
-        "Grant the role of Cluster Autoscaler the denied action, or correct the group",
+        "Grant the role of Cluster Autoscaler the action",
     ),
 )
 
@@ -83,17 +75,17 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     refusal = next((each for each in events if each.reason == "NotTriggerScaleUp"), None)
     if deployment is None and not status and not events:
         return
-    stopped = list(_stopped(live, deployment, status, fitting, bool(events)))
+    stopped = list(_stopped(live, deployment, status, fitting, is_reported=bool(events)))
     yield from stopped
     if stopped:
         return
-    yield from _undiscovered(live, status, refusal, every)
     parts = [(int(each[1]), each[2]) for each in _PART.finditer(refusal.message.partition(":")[2])] if refusal else []
-    yield from _states(live, refusal, parts, fitting, status)
-    yield from _templates(live, target, refusal, parts, fitting, every)
+    yield from _undiscovered(live, status, refusal, every)
+    yield from _states(live, refusal, parts, fitting or fitting_groups(live, target, with_taints=False))
+    yield from _templates(live, target, refusal, parts, every)
     yield from _cluster(live, status)
     yield from _group_events(live, fitting)
-    yield from _new_nodes(live, target, events, fitting)
+    yield from _new_nodes(live, target, events)
     priority = target.spec.get("priority")
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
@@ -103,60 +95,31 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 
 def _stopped(
-    live: Live, deployment: Object | None, status: Mapping[str, Any], fitting: list[Group], reported: bool
+    live: Live, deployment: Object | None, status: Mapping[str, Any], fitting: list[Group], *, is_reported: bool
 ) -> Iterator[Cause]:
     """C1 and C2: it doesn't run, or its loop doesn't."""
     written = parse_time(str(status.get("time") or "").replace(" UTC", "").replace(" +0000", "+00:00"))
-    age = live.seconds_since(written)
+    age = live.seconds_since(written) or 0
+    old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
     if deployment is None:
-        if live.certainty("Deployment") is not None and age is not None and age > _OLD_SECONDS and fitting:
-            left = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
+        if live.certainty("Deployment") is not None and age > _OLD_SECONDS and fitting:
             message = "Cluster Autoscaler has no Deployment, and its status is old"
-            yield Cause("C1", _STATUS, message, "likely", left, "Install Cluster Autoscaler")
+            yield Cause("C1", _STATUS, message, "likely", old, "Install Cluster Autoscaler")
         return
-    counts = mapping(deployment.content.get("status"))
-    wanted, ready = deployment.spec.get("replicas", 1), counts.get("readyReplicas") or 0
-    pods = [each for each in controller_pods(live, deployment) if not live.is_fine(each)]
-    command = f"kubectl describe deployment -n {quote(deployment.namespace)} {quote(deployment.name)}"
-    if ready == 0:
-        shown = [Evidence(deployment.title, "status.readyReplicas", f"{ready} of {wanted}")]
-        states = [one for pod in pods for one in live.containers(pod) if one.waiting or one.ended]
-        shown += [Evidence(pods[0].title, "status.containerStatuses", one.waiting or one.ended) for one in states[:1]]
-        what = "is scaled to 0" if wanted == 0 else f"has 0 of {wanted} ready pods"
-        fix = f"Diagnose pod {pods[0].name} of Cluster Autoscaler" if pods else "Start Cluster Autoscaler"
-        yield Cause(
-            "C1",
-            deployment.title,
-            f"{deployment.title} {what}, so no node is added",
-            "proven",
-            tuple(shown),
-            fix,
-            command,
-        )
-        return
-    if reported:
-        return
-    for pod in controller_pods(live, deployment):
-        lines = list(live.log_lines(pod, "Waiting for caches to sync", "is forbidden: User"))
-        if any("Waiting for caches" in line for _, line in lines) and not status:
-            logged = tuple(Evidence(f"log {pod.name}/{container}", "", line[:300]) for container, line in lines[:2])
-            message = f"{deployment.title} waits for its caches and has written no status, so its loop never starts"
-            fix = "Give the ClusterRole of Cluster Autoscaler list and watch for the resources that the log names"
-            yield Cause("C2", deployment.title, message, "likely", logged, fix, excluded=("Its pod is ready",))
-            return
-    if age is not None and age > _OLD_SECONDS:
-        old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
+    title = deployment.title
+    if (fault := controller_faults(live, deployment)) is not None:
+        message = f"{title} {fault.text}, so no node is added"
+        yield Cause("C1", title, message, "proven", fault.evidence, fault.fix, fault.command)
+    elif not is_reported and not status and (logged := tuple(controller_logs(live, deployment, "Waiting for caches"))):
+        message = f"{title} waits for its caches and has written no status, so its loop never starts"
+        fix = "Give its ClusterRole list and watch for each resource that its log reports as forbidden"
+        logged = (*logged, *controller_logs(live, deployment, "is forbidden: User"))
+        yield Cause("C2", title, message, "likely", logged, fix, excluded=("Its pod is ready",))
+    elif not is_reported and age > _OLD_SECONDS:
         message = f"Cluster Autoscaler hasn't written its status for {int(age // 60)} minutes, and its pod is ready"
-        fix = "Read the log of Cluster Autoscaler: it may not be the leader, or its loop hangs"
-        yield Cause(
-            "C1",
-            deployment.title,
-            message,
-            "likely",
-            old,
-            fix,
-            f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}",
-        )
+        fix = "Read its log: it may not be the leader, or its loop hangs"
+        command = f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}"
+        yield Cause("C1", title, message, "likely", old, fix, command)
 
 
 def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, every: list[Group]) -> Iterator[Cause]:
@@ -166,29 +129,23 @@ def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, 
         return
     shown = [Evidence(_STATUS, "data.status.nodeGroups", "[]")] if is_empty else []
     shown += [live.of_event(refusal)] if refusal is not None and is_silent else []
-    untagged = [each for each in every if each.scaling and f"k8s.io/{_NAME}/enabled" not in each.tags]
+    untagged = [each for each in every if each.scaling and f"{_TAGS}/enabled" not in each.tags]
     shown += [Evidence(f"Auto Scaling group {each.scaling_group}", "Tags", "without the tags") for each in untagged[:1]]
+    fix = f"Tag the Auto Scaling groups as --node-group-auto-discovery names them, e.g. with {_TAGS}/enabled"
     message = "Cluster Autoscaler discovers no node group"
-    fix = f"Tag the Auto Scaling groups with k8s.io/{_NAME}/enabled and k8s.io/{_NAME}/CLUSTER, as --node-group-auto-discovery names them"
     yield Cause("C3", _STATUS, message, "proven" if is_empty else "likely", tuple(shown), fix)
 
 
-def _states(
-    live: Live, refusal: Event | None, parts: list[tuple[int, str]], fitting: list[Group], status: Mapping[str, Any]
-) -> Iterator[Cause]:
+def _states(live: Live, refusal: Event | None, parts: list[tuple[int, str]], capable: list[Group]) -> Iterator[Cause]:
     """C6 to C9, C11: the state of a group that could take the pod."""
-    named = {id for _, text in parts for part, id in _STATES if part in text}
-    for group in fitting:
-        yield from _full(live, group, refusal if "C6" in named else None)
-        yield from _backoff(live, group, refusal if "C7" in named else None)
-        yield from _unhealthy(live, group, refusal if "C8" in named else None)
+    named = {id: text for _, text in parts for part, id in _STATES if part in text}
+    for group in capable:
+        for id, state in (("C6", _full), ("C7", _backoff), ("C8", _unhealthy)):
+            yield from state(live, group, refusal if id in named else None)
     if "C9" in named and refusal is not None:
-        text = next(text for _, text in parts for part, id in _STATES if id == "C9" and part in text)
-        message = f"A limit of Cluster Autoscaler for the whole cluster stops the scale-up: {text}"
-        yield Cause(
-            "C9", _STATUS, message, "likely", (live.of_event(refusal),), "Raise the limit of Cluster Autoscaler"
-        )
-    if len(fitting) == 0 and "C6" in named and refusal is not None and not groups(live):
+        message = f"A limit of Cluster Autoscaler for the whole cluster stops the scale-up: {named['C9']}"
+        yield Cause("C9", _STATUS, message, "likely", (live.of_event(refusal),), "Raise this limit")
+    if not capable and "C6" in named and refusal is not None:
         message = "The node groups that could take the pod are at their max size"
         yield Cause("C6", _STATUS, message, "likely", (live.of_event(refusal),), "Raise the max size of the group")
 
@@ -196,122 +153,100 @@ def _states(
 def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
     if group.max_size is None or group.size is None or group.size < group.max_size:
         return
-    shown = [
-        Evidence(
-            _STATUS if group.status else "aws autoscaling describe-auto-scaling-groups",
-            f"{group.title} target and max size",
-            f"{group.size} of {group.max_size}",
-        )
-    ]
+    source = _STATUS if group.status else "aws autoscaling describe-auto-scaling-groups"
+    shown = [Evidence(source, f"{group.title}, target of max size", f"{group.size} of {group.max_size}")]
     shown += [live.of_event(refusal)] if refusal is not None else []
-    name = quote(group.name)
-    command = (
-        f"aws eks update-nodegroup-config --cluster-name {quote(str(group.managed['clusterName']))} --nodegroup-name {name} --scaling-config maxSize={group.max_size + 1}"
-        if group.managed.get("clusterName")
-        else ""
-    )
+    command = ""
+    if group.managed.get("clusterName"):
+        names = f"--cluster-name {quote(str(group.managed['clusterName']))} --nodegroup-name {quote(group.name)}"
+        command = f"aws eks update-nodegroup-config {names} --scaling-config maxSize={group.max_size + 1}"
     message = f"{group.title} is at its max size: {group.size} of {group.max_size} nodes"
     confidence: Confidence = "proven" if refusal is not None and group.status else "likely"
-    yield Cause(
-        "C6",
-        group.title,
-        message,
-        confidence,
-        tuple(shown),
-        "Raise the max size of the group",
-        command,
-        ("It isn't in backoff",) if not dig(group.status, "scaleUp", "backoffInfo") else (),
-    )
+    yield Cause("C6", group.title, message, confidence, tuple(shown), "Raise the max size of the group", command)
 
 
 def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
     scale_up = mapping(group.status.get("scaleUp"))
     if scale_up.get("status") != "Backoff":
         return
-    info = mapping(scale_up.get("backoffInfo"))
-    text = ": ".join(str(info[each]) for each in ("errorCode", "errorMessage") if info.get(each))
+    info, title = mapping(scale_up.get("backoffInfo")), group.title
+    text = ": ".join(str(info[each]) for each in ("errorCode", "errorMessage") if info.get(each)) or "without a reason"
     own = Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].scaleUp.backoffInfo", text)
     shown = (own, *([live.of_event(refusal)] if refusal is not None else []))
-    clock = Clock(
-        "Cluster Autoscaler tries the group again",
-        str(scale_up.get("lastTransitionTime") or ""),
-        "5 to 30 minutes",
-        _BACKOFF,
-    )
-    message = f"{group.title} is in backoff after a failed scale-up: {text or 'no reason is reported'}"
+    since = str(scale_up.get("lastTransitionTime") or "")
+    clock = Clock("Cluster Autoscaler tries the group again", since, "5 to 30 minutes", _FLAGS)
     fix = "Read the activities of the Auto Scaling group, fix the failure and wait"
     command = f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {quote(group.scaling_group)}"
-    yield Cause("C7", group.title, message, "proven", shown, fix, command, clock=clock)
+    message = f"{title} is in backoff after a failed scale-up: {text}"
+    yield Cause("C7", title, message, "proven", shown, fix, command, clock=clock)
     if any(each in text for each in _NO_CAPACITY):
-        message = f"AWS doesn't provide instances for {group.title}: {text}"
-        yield Cause("C11", group.title, message, "proven", shown, fix, command, clock=clock)
+        message = f"AWS doesn't provide instances for {title}: {text}"
+        yield Cause("C11", title, message, "proven", shown, fix, command, clock=clock)
 
 
 def _unhealthy(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
     health = mapping(group.status.get("health"))
-    counts = mapping(health.get("nodeCounts"))
-    if health.get("status") != "Unhealthy" and refusal is None:
+    is_unhealthy = health.get("status") == "Unhealthy"
+    if not is_unhealthy and refusal is None:
         return
+    counts = mapping(health.get("nodeCounts"))
     amounts = [f"{counts[each]} {each}" for each in ("longUnregistered", "unregistered") if counts.get(each)]
-    unready = dig(counts, "registered", "unready", "total") or dig(counts, "unready", "total")
+    unready = _unready(group).get("total")
     amounts += [f"{unready} unready"] if unready else []
     shown = [Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].health.status", str(health.get("status")))]
     shown += [live.of_event(refusal)] if refusal is not None else []
     message = f"{group.title} isn't healthy: {', '.join(amounts) or 'its nodes are not ready'}"
-    confidence: Confidence = "proven" if health.get("status") == "Unhealthy" else "likely"
-    yield Cause("C8", group.title, message, confidence, tuple(shown), "Find out why its instances don't join")
+    fix = "Find out why its instances don't join or aren't ready"
+    yield Cause("C8", group.title, message, "proven" if is_unhealthy else "likely", tuple(shown), fix)
+
+
+def _unready(group: Group) -> Mapping[str, Any]:
+    counts = mapping(dig(group.status, "health", "nodeCounts"))
+    return mapping(dig(counts, "registered", "unready") or counts.get("unready"))
 
 
 def _templates(
-    live: Live,
-    target: Target,
-    refusal: Event | None,
-    parts: list[tuple[int, str]],
-    fitting: list[Group],
-    every: list[Group],
+    live: Live, target: Target, refusal: Event | None, parts: list[tuple[int, str]], every: list[Group]
 ) -> Iterator[Cause]:
     """C4, C5, C20, C21: the node that Cluster Autoscaler expects of a group doesn't take the pod."""
     if refusal is None or any(part in text for _, text in parts for part, _ in _STATES):
         return
-    capable = fitting or fitting_groups(live, target, with_taints=False)
+    capable = fitting_groups(live, target) or fitting_groups(live, target, with_taints=False)
     empty = [each for each in capable if not any(is_ready(live, one) for one in each.nodes)]
-    shown = (live.of_event(refusal),)
-    claims = [text for _, text in parts if "cannot allocate all claims" in text]
-    if claims and target.spec.get("resourceClaims"):
-        message = "Cluster Autoscaler can't simulate the resource claims of the pod for a node group without nodes"
-        fix = "Set the min size of the node group to 1"
-        yield Cause("C21", (empty[0].title if empty else target.title), message, "likely", shown, fix)
+    shown, subject = (live.of_event(refusal),), (*empty, *capable)[0].title if capable else target.title
+    if target.spec.get("resourceClaims") and any("cannot allocate all claims" in text for _, text in parts):
+        message = (
+            f"Cluster Autoscaler has no devices for the resource claims of the pod in {subject}, which has no node"
+        )
+        yield Cause("C21", subject, message, "likely", shown, "Set the min size of the node group to 1")
         return
-    lacking = [(count, text) for count, text in parts if any(f"Insufficient {name}" in text for name in target.devices)]
-    total = sum(1 for each in every if each.status) or None
-    others = None if total is None else total - len([each for each in capable if each.status])
-    if lacking and empty and (others is None or lacking[0][0] > others):
-        group = empty[0]
-        tag = next((key for key in group.tags if key.endswith(f"resources/{next(iter(target.devices))}")), None)
-        text = f"{_PREFIX}: {lacking[0][0]} {lacking[0][1]}"
-        fix = f"Tag the Auto Scaling group with k8s.io/{_NAME}/node-template/resources/{next(iter(target.devices))}, or grant eks:DescribeNodegroup"
-        if tag is not None:
-            message = f"Cluster Autoscaler expects no GPUs of {group.title}, although its tag sets them, so its template may be old"
-            yield Cause(
-                "C20",
-                group.title,
-                message,
-                "possible",
-                (*shown, Evidence(group.title, f"Tags[{tag}]", group.tags[tag])),
-                "Restart Cluster Autoscaler",
-                f"kubectl rollout restart deployment -n kube-system {_NAME}" if controller(live, _NAME) else "",
+    device = next(iter(target.devices), "nvidia.com/gpu")
+    lacking = max((count for count, text in parts if f"Insufficient {device}" in text), default=0)
+    total = sum(1 for each in every if each.status)
+    others = total - sum(1 for each in capable if each.status) if total else 0
+    if empty and lacking > others:
+        key = f"{_TAGS}/node-template/resources/{device}"
+        if key in empty[0].tags:
+            message = (
+                f"Cluster Autoscaler expects no {device} of {subject}, although a tag sets it: its template may be old"
             )
+            tagged = (
+                *shown,
+                Evidence(f"Auto Scaling group {empty[0].scaling_group}", f"Tags[{key}]", empty[0].tags[key]),
+            )
+            yield Cause("C20", subject, message, "possible", tagged, "Restart Cluster Autoscaler")
             return
-        message = f"Cluster Autoscaler expects no GPUs of {group.title}, which has no nodes: {text}"
-        excluded = (f"{group.title} isn't at its max size", "It isn't in backoff")
-        yield Cause("C4", group.title, message, "likely", shown, fix, excluded=excluded)
+        message = f"Cluster Autoscaler expects no {device} of {subject}, which has no node"
+        fix = f"Tag the Auto Scaling group with {key}, or grant Cluster Autoscaler eks:DescribeNodegroup"
+        excluded = (f"{subject} isn't at its max size", "It isn't in backoff")
+        yield Cause("C4", subject, message, "likely", shown, fix, excluded=excluded)
         return
-    for count, text in parts:
-        if capable and ("untolerated taint" in text or "node affinity/selector" in text):
+    for count, text in parts if capable else ():
+        if "untolerated taint" in text or "node affinity/selector" in text:
             what = "a taint that the pod doesn't tolerate" if "taint" in text else "other labels than the pod selects"
-            message = f"Cluster Autoscaler expects {what} on nodes of {capable[0].title}: {count} {text}"
-            fix = "Add the toleration or the label to the pod, or correct the node-template tags of the group"
-            yield Cause("C5", capable[0].title, message, "likely", shown, fix)
+            message = f"Cluster Autoscaler expects {what} on nodes of {subject}: {count} {text}"
+            fix = "Correct the node-template tags or taints of the group, or the toleration or selector of the pod"
+            yield Cause("C5", subject, message, "likely", shown, fix)
 
 
 def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
@@ -319,8 +254,9 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
     health = mapping(dig(status, "clusterWide", "health"))
     if health.get("status") == "Unhealthy" or "no ready nodes" in str(status.get("message")):
         counts = mapping(dig(health, "nodeCounts", "registered"))
-        shown = (Evidence(_STATUS, "data.status.clusterWide.health", str(health.get("status"))),)
-        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {counts.get('ready', 0)} of {counts.get('total', '?')} nodes are ready"
+        shown = (Evidence(_STATUS, "data.status.clusterWide.health.status", str(health.get("status"))),)
+        ready = f"{counts.get('ready', 0)} of {counts.get('total', 0)} nodes are ready"
+        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {ready}"
         yield Cause("C10", _STATUS, message, "proven", shown, "Repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):
@@ -335,64 +271,35 @@ def _recent(live: Live) -> list[Event]:
 
 
 def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
+    clock = Clock("Cluster Autoscaler gives up on nodes that don't register", "", "15 minutes", _FLAGS)
     for event in _recent(live):
+        own = next((each for each in fitting if each.scaling_group and each.scaling_group in event.message), None)
         for reason, id, fault, fix in _GROUP_EVENTS:
-            own = [each for each in fitting if each.scaling_group and each.scaling_group in event.message]
-            if event.reason == reason and own:
-                title = own[0].title
-                clock = (
-                    Clock(
-                        "Cluster Autoscaler gives up on the nodes",
-                        "",
-                        "15 minutes",
-                        "Cluster Autoscaler 1.36, --max-node-provision-time",
-                    )
-                    if id == "C12"
-                    else None
-                )
-                confidence: Confidence = "proven" if dig(own[0].status, "scaleUp", "status") == "Backoff" else "likely"
-                message = f"{fault.format(title)}: {event.message}"
-                yield Cause(id, title, message, confidence, (live.of_event(event),), fix, clock=clock)
+            if event.reason == reason and own is not None:
+                confidence: Confidence = "proven" if dig(own.status, "scaleUp", "status") == "Backoff" else "likely"
+                message, waits = f"{fault.format(own.title)}: {event.message}", clock if id == "C12" else None
+                yield Cause(id, own.title, message, confidence, (live.of_event(event),), fix, clock=waits)
 
 
-def _new_nodes(live: Live, target: Target, events: list[Event], fitting: list[Group]) -> Iterator[Cause]:
-    """C16 and C19: a node came, and the pod doesn't fit it."""
+def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Cause]:
+    """C16 and C19: a node was added, and the pod doesn't fit it."""
     triggered = next((each for each in events if each.reason == "TriggeredScaleUp"), None)
     fits = {each.node.name: each for each in live.fits(target)}
-    every = {each.scaling_group: each for each in (*fitting, *fitting_groups(live, target, with_taints=False))}
-    for group in every.values():
-        unready = dig(group.status, "health", "nodeCounts", "unready") or dig(
-            group.status, "health", "nodeCounts", "registered", "unready"
-        )
-        missing = mapping(unready).get("resourceUnready")
-        bare = [
-            each
-            for each in group.nodes
-            if is_ready(live, each) and not set(target.devices) & set(live.allocatable(each))
-        ]
+    for group in fitting_groups(live, target, with_taints=False):
+        missing, ready = _unready(group).get("resourceUnready"), [each for each in group.nodes if is_ready(live, each)]
+        bare = [each for each in ready if not any(live.allocatable(each).get(name) for name in target.devices)]
         if missing and bare:
-            shown = (
-                Evidence(
-                    _STATUS,
-                    f"nodeGroups[{group.scaling_group}].health.nodeCounts.unready.resourceUnready",
-                    str(missing),
-                ),
-            )
+            place = f"nodeGroups[{group.scaling_group}].health.nodeCounts.registered.unready.resourceUnready"
             message = f"Cluster Autoscaler waits for the GPUs of {bare[0].title}, which is ready and offers none"
-            yield Cause(
-                "C16", group.title, message, "proven", shown, "Find out why the device plugin doesn't run on the node"
-            )
-            continue
-        if triggered is None or triggered.time is None or group.scaling_group not in triggered.message:
-            continue
-        for node in group.nodes:
-            created, fit = live.created(node), fits[node.name]
-            faults = [*map(str, fit.taints), *map(str, fit.labels), *fit.unknown]
-            if created and created >= triggered.time and is_ready(live, node) and faults:
-                message = f"{node.title} was added for the pod and doesn't take it: {faults[0]}"
-                both = (
-                    live.of_event(triggered),
-                    Evidence(node.title, "spec.taints" if fit.taints else "metadata.labels", faults[0]),
-                )
-                fix = "Make the node-template tags of the group equal to its nodes, or add the toleration"
-                yield Cause("C19", group.title, message, "likely", both, fix)
+            fix = "Find out why the device plugin doesn't run on the node"
+            yield Cause("C16", group.title, message, "proven", (Evidence(_STATUS, place, str(missing)),), fix)
+        elif triggered is not None and triggered.time is not None and group.scaling_group in triggered.message:
+            for node in ready:
+                created, fit = live.created(node), fits[node.name]
+                faults = [*map(str, fit.taints), *map(str, fit.labels), *fit.unknown]
+                if created is not None and created >= triggered.time and faults:
+                    message = f"{node.title} was added for the pod and doesn't take it: {faults[0]}"
+                    place = "spec.taints" if fit.taints else "metadata.labels"
+                    shown = (live.of_event(triggered), Evidence(node.title, place, faults[0]))
+                    fix = "Make the node-template tags of the group equal to its nodes, or add the toleration"
+                    yield Cause("C19", group.title, message, "likely", shown, fix)
