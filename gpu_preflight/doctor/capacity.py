@@ -115,6 +115,11 @@ class Group:
         listed = str(self.scaling.get("VPCZoneIdentifier") or "").split(",")
         return tuple(map(str, self.managed.get("subnets") or [each for each in listed if each]))
 
+    def has_instance(self, tags: Mapping[str, str]) -> bool:
+        """Whether an EC2 instance with such tags belongs to it."""
+        named = tags.get("aws:autoscaling:groupName")
+        return tags.get("eks:nodegroup-name") == self.name or bool(named and named == self.scaling_group)
+
     def accepts(self, target: Target, *, with_taints: bool = True) -> bool:
         """Whether its nodes could take a pod, as far as that is known."""
         wanted = max([0, *(count for name, count in target.devices.items() if name == f"{NVIDIA}gpu")])
@@ -202,6 +207,14 @@ def instance_id(node: Object) -> str:
     """Return the id of the EC2 instance of a node or NodeClaim; empty if it isn't known."""
     given = node.spec.get("providerID") or dig(node.content, "status", "providerID")
     return str(given or "").rpartition("/")[2]
+
+
+def instances(live: Live) -> list[tuple[Mapping[str, Any], Mapping[str, str]]]:
+    """Return the EC2 instances of the dump, each with its tags."""
+    every = [one for each in mappings(live.aws("Reservations")) for one in mappings(each.get("Instances"))]
+    return [
+        (each, {str(one.get("Key")): str(one.get("Value")) for one in mappings(each.get("Tags"))}) for each in every
+    ]
 
 
 def is_ready(live: Live, node: Object) -> bool:

@@ -201,12 +201,16 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         return
     parts = event.message.partition("Failed to schedule pod, ")[2].split("; ")
     is_old = (live.seconds_since(event.time) or 0) > _REPEATED_SECONDS
+    near = {each.name for each in pools} or _nearest(live, target)
     for part in parts:
         fault = next((each for each in _FAULTS if each.text in part), None)
-        # Parts about the other NodePools aren't the reason if one could take the pod.
-        if fault is None or (fault.id in _POOL_FAULTS and pools and len(parts) < len(every)):
+        if fault is None:
             continue
         agreeing = _agreeing(live, target, fault, part, every)
+        # Parts about NodePools that are farther from a fit aren't the reason.
+        is_far = not near & set(agreeing) if agreeing else bool(pools) and len(parts) > 1
+        if fault.id in _POOL_FAULTS and is_far:
+            continue
         named = part.rpartition("NodePool=")[2].strip(' ")}{') if "NodePool=" in part else ""
         own = [each for each in every if each.name == named or (not named and each.name in agreeing)]
         subjects = own or pools or every
@@ -220,6 +224,13 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", source)
         waits = clock if fault.id == "K10" else None
         yield Cause(fault.id, subject, message, confidence, (live.of_event(event),), fault.fix, clock=waits)
+
+
+def _nearest(live: Live, target: Target) -> set[str]:
+    """Return the NodePools with the fewest faults. The simulation tolerates some taints that the pod doesn't."""
+    results = pool_verdicts(live, target)
+    best = min((each.distance for each in results), default=None)
+    return {each.pool.name for each in results if each.distance == best}
 
 
 def _agreeing(live: Live, target: Target, fault: _Fault, part: str, every: list[Object]) -> list[str]:
