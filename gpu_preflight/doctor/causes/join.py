@@ -72,7 +72,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     yield from _network(live, target)
     if not needs_node(live, target):
         return
-    unjoined = list(_of_karpenter(live, target))
+    unjoined = list(_karpenter_instances(live, target))
     for group in fitting_groups(live, target):
         lone, issues = _lone_instances(live, group), mappings(dig(group.managed, "health", "issues"))
         named = {str(each.get("code")): each for each in issues}
@@ -82,7 +82,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         ids = tuple(str(each.get("InstanceId")) for each in lone) or tuple((failed or {}).get("resourceIds") or ())
         role = str(group.managed.get("nodeRole") or "")
         unjoined.append(_Unjoined(group.title, role, group.subnets, (), tuple(lone), ids))
-        yield from _of_group(group, lone, ids, failed, denied)
+        yield from _join_failures(group, lone, ids, failed, denied)
     for each in unjoined:
         for reason in (_role, _route, _security_groups, _console, _status_checks):
             yield from reason(live, each)
@@ -101,7 +101,7 @@ def _lone_instances(live: Live, group: Group) -> list[Mapping[str, Any]]:
     ]
 
 
-def _of_group(
+def _join_failures(
     group: Group,
     lone: list[Mapping[str, Any]],
     ids: tuple[str, ...],
@@ -126,7 +126,7 @@ def _of_group(
         yield Cause("J2", group.title, message, "likely", issue, fix)
 
 
-def _of_karpenter(live: Live, target: Target) -> Iterator[_Unjoined]:
+def _karpenter_instances(live: Live, target: Target) -> Iterator[_Unjoined]:
     """The instances of NodeClaims that don't register, which Karpenter reports itself."""
     for claim in claims(live, target):
         registered, launched = live.condition(claim, "Registered"), live.condition(claim, "Launched")

@@ -95,7 +95,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     fitting, pools = fitting_groups(live, target), node_pools(live, target)
     found: dict[str, Cause] = {}
-    for report in (*_of_groups(live, fitting), *_of_karpenter(live, target, pools)):
+    for report in (*_group_reports(live, fitting), *_karpenter_reports(live, target, pools)):
         ids = [id for id, texts in _TEXTS if any(each in report.text for each in texts)]
         if not ids and "health.issues" in report.evidence.field and "LaunchFailures" not in report.text:
             ids = ["E20"]
@@ -114,7 +114,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
             yield from _small_quota(live, group)
 
 
-def _of_groups(live: Live, fitting: list[Group]) -> Iterator[_Report]:
+def _group_reports(live: Live, fitting: list[Group]) -> Iterator[_Report]:
     for group in fitting:
         for each in failed_activities(live, group)[:3]:
             text, time = str(each.get("StatusMessage")), live.shown(parse_time(each.get("StartTime")))
@@ -127,7 +127,7 @@ def _of_groups(live: Live, fitting: list[Group]) -> Iterator[_Report]:
                 yield _Report(group.title, f"{code}: {text}", shown, "proven")
 
 
-def _of_karpenter(live: Live, target: Target, pools: list[Object]) -> Iterator[_Report]:
+def _karpenter_reports(live: Live, target: Target, pools: list[Object]) -> Iterator[_Report]:
     for event in list(refused_launches(live, target))[:3]:
         title = f"NodePool {event.name.rpartition('-')[0]}"
         yield _Report(title, event.message, live.of_event(event), "likely", has_several_codes=True)
