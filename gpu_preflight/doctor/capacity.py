@@ -21,9 +21,8 @@ from gpu_preflight.doctor.live import Event, Live, Target
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.label_values import exactly
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
-from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 from gpu_preflight.scheduling.verdict import PoolVerdict
 
 # A pod that lacks only these could use the pool: its limit, its autoscaler or its own fault is in the way.
@@ -69,7 +68,7 @@ class Group:
         """Its EC2 types, as far as they are known."""
         overrides = mappings(dig(self.scaling, "MixedInstancesPolicy", "LaunchTemplate", "Overrides"))
         every = (
-            *(self.managed.get("instanceTypes") or ()),
+            *items(self.managed.get("instanceTypes")),
             *(each.get("InstanceType") for each in overrides),
             *(each.get("InstanceType") for each in mappings(self.scaling.get("Instances"))),
             *(each.labels.get(INSTANCE_TYPE) for each in self.nodes),
@@ -113,7 +112,7 @@ class Group:
     def subnets(self) -> tuple[str, ...]:
         """Ids of its subnets."""
         listed = str(self.scaling.get("VPCZoneIdentifier") or "").split(",")
-        return tuple(map(str, self.managed.get("subnets") or [each for each in listed if each]))
+        return tuple(map(str, items(self.managed.get("subnets")) or [each for each in listed if each]))
 
     def has_instance(self, tags: Mapping[str, str]) -> bool:
         """Whether an EC2 instance with such tags belongs to it."""
@@ -156,23 +155,11 @@ def _first_number(*values: Any) -> int | None:
     return next((each for each in values if isinstance(each, int)), None)
 
 
-def autoscaler_status(live: Live) -> Mapping[str, Any]:
-    """Return the status of Cluster Autoscaler; empty if it isn't in the dump or has the format before 1.30."""
-    found = live.config_map("cluster-autoscaler-status")
-    text = dig(found.content, "data", "status") if found is not None else None
-    if not isinstance(text, str):
-        return {}
-    try:
-        return mapping(next((each.content for each in parse("cluster-autoscaler-status", text)), {}))
-    except UnusableInput:
-        return {}
-
-
 def groups(live: Live) -> list[Group]:
     """Return the node groups of the cluster."""
     managed = {str(each.get("nodegroupName")): each for each in mappings(live.aws("nodegroup"))}
     scaling = {str(each.get("AutoScalingGroupName")): each for each in mappings(live.aws("AutoScalingGroups"))}
-    status = {str(each.get("name")): each for each in mappings(autoscaler_status(live).get("nodeGroups"))}
+    status = {str(each.get("name")): each for each in mappings(live.autoscaler_status.get("nodeGroups"))}
     labelled = {str(each.labels.get(NODE_GROUP)): each for each in live.nodes if each.labels.get(NODE_GROUP)}
     active = [str(each.get("AutoScalingGroupName")) for each in mappings(live.aws("Activities"))]
     names: dict[str, str] = {}
@@ -297,7 +284,7 @@ def joining_nodes(live: Live, target: Target) -> list[Object]:
     pools = {each.name for each in node_pools(live, target)}
     names = {one.name for each in fitting_groups(live, target) for one in each.nodes}
     waiting = [each for each in live.nodes if not is_ready(live, each)]
-    return [each for each in waiting if each.labels.get(NODE_POOL) in pools or each.name in names]
+    return [each for each in waiting if str(each.labels.get(NODE_POOL)) in pools or each.name in names]
 
 
 def claims(live: Live, target: Target) -> list[Object]:
@@ -307,7 +294,7 @@ def claims(live: Live, target: Target) -> list[Object]:
     if own := [each for each in every if each.name == named]:
         return own
     pools = {each.name for each in node_pools(live, target)}
-    return [each for each in every if each.labels.get(NODE_POOL) in pools]
+    return [each for each in every if str(each.labels.get(NODE_POOL)) in pools]
 
 
 def nominated_claim(live: Live, target: Target) -> str:

@@ -14,7 +14,6 @@ from gpu_facts.light import regex
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
     Group,
-    autoscaler_status,
     controller,
     controller_faults,
     controller_logs,
@@ -69,7 +68,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield the causes of a pod for which Cluster Autoscaler would have to add a node."""
     if not needs_node(live, target) or target.pod is None:
         return
-    deployment, status = controller(live, _NAME), autoscaler_status(live)
+    deployment, status = controller(live, _NAME), live.autoscaler_status
     fitting, every = fitting_groups(live, target), groups(live)
     events = live.events_of(target.pod, component=_NAME)
     refusal = next((each for each in events if each.reason == "NotTriggerScaleUp"), None)

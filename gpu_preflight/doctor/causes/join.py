@@ -29,7 +29,7 @@ from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 
 _NO_NETWORK = ("cni plugin not initialized", "NetworkPluginNotReady", "cni config uninitialized")
 _NO_ADDRESSES = (
@@ -79,7 +79,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         failed, denied = named.get("NodeCreationFailure"), named.get("AccessDenied")
         if failed is None and denied is None and (not lone or live.certainty("Node") is None):
             continue
-        ids = tuple(str(each.get("InstanceId")) for each in lone) or tuple((failed or {}).get("resourceIds") or ())
+        ids = tuple(str(each.get("InstanceId")) for each in lone) or tuple(map(str, items(dig(failed, "resourceIds"))))
         role = str(group.managed.get("nodeRole") or "")
         unjoined.append(_Unjoined(group.title, role, group.subnets, (), tuple(lone), ids))
         yield from _join_failures(group, lone, ids, failed, denied)
@@ -221,7 +221,7 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             isolated[subnet] = "an internet gateway, and the instance has no public address"
     shown = [Evidence(f"Subnet {each}", "route 0.0.0.0/0", why) for each, why in isolated.items()][:3]
     if vpc.get("endpointPrivateAccess") is False:
-        cidrs = [str(each) for each in vpc.get("publicAccessCidrs") or ()]
+        cidrs = [str(each) for each in items(vpc.get("publicAccessCidrs"))]
         endpoint = Evidence(_CLUSTER, "resourcesVpcConfig.endpointPrivateAccess", "false")
         options = f"--name {quote(str(cluster.get('name')))} --resources-vpc-config endpointPrivateAccess=true"
         fix, command = "Enable private access of the endpoint", f"aws eks update-cluster-config {options}"
@@ -252,7 +252,7 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
 def _security_groups(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
     """J5: no security group of the API server admits the instance to port 443."""
     vpc = mapping(_cluster(live).get("resourcesVpcConfig"))
-    server = {str(each) for each in (vpc.get("clusterSecurityGroupId"), *(vpc.get("securityGroupIds") or ())) if each}
+    server = {str(each) for each in (vpc.get("clusterSecurityGroupId"), *items(vpc.get("securityGroupIds"))) if each}
     every = {str(each.get("GroupId")): each for each in mappings(live.aws("SecurityGroups"))}
     given = [str(one.get("GroupId")) for each in unjoined.instances for one in mappings(each.get("SecurityGroups"))]
     own, is_known = set(given or unjoined.security_groups), server <= set(every)

@@ -23,10 +23,12 @@ from gpu_preflight.doctor.capacity import (
     pool_verdicts,
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
-from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target
+from gpu_preflight.doctor.patches import command, patch_command, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_preflight.remedies.change import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +185,9 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     is_current = first.status == "False" and first.generation in (None, dig(found.content, "metadata", "generation"))
     message = f"{kind} {name} of NodePool {pool.name} isn't ready: {first.message or first.reason}"
     fix = _CLASS_FIXES[id].format(kind=kind, type=first.type, reason=first.reason)
-    command = f"kubectl describe {kind.lower()} {quote(name)}"
+    describe = f"kubectl describe {kind.lower()} {quote(name)}"
     shown = (live.of_condition(found, first), *echoed)
-    yield Cause(id, found.title, message, "proven" if is_current else "likely", shown, fix, command)
+    yield Cause(id, found.title, message, "proven" if is_current else "likely", shown, fix, describe)
 
 
 def _report(live: Live, target: Target) -> Event | None:
@@ -223,7 +225,11 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
         clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", source)
         waits = clock if fault.id == "K10" else None
-        yield Cause(fault.id, subject, message, confidence, (live.of_event(event),), fault.fix, clock=waits)
+        missing = intolerable(subjects[0], target) if fault.id == "K7" and subjects else ()
+        change = tolerating(target, missing) if missing else None
+        text = command(target, change) if change is not None else ""
+        shown = (live.of_event(event),)
+        yield Cause(fault.id, subject, message, confidence, shown, fault.fix, text, change, clock=waits)
 
 
 def _nearest(live: Live, target: Target) -> set[str]:
@@ -274,7 +280,12 @@ def _limits(live: Live, target: Target, pool: Object, event: Event | None) -> It
     shown += [live.of_event(event)] if event is not None else [Evidence("simulation", "limit", one) for one in reasons]
     confidence: Confidence = "proven" if event is not None and (full or reasons) else "likely"
     fix = "Raise spec.limits of the NodePool, or free the GPUs of its nodes"
-    yield Cause("K11", pool.title, message, confidence, tuple(shown), fix, f"kubectl edit nodepool {quote(pool.name)}")
+    patch, change = f"kubectl edit nodepool {quote(pool.name)}", None
+    if full and all(name in target.devices or name == "nodes" for name in full):
+        raised = {name: str(taken.get(name, 0) + wanted[name]) for name in full}
+        patch = patch_command(pool, {"spec": {"limits": raised}})
+        change = Change("raise its limits", pool.origin, ("spec", "limits"), {**most, **raised}, of_pool=True)
+    yield Cause("K11", pool.title, message, confidence, tuple(shown), fix, patch, change)
 
 
 def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause]:
@@ -285,7 +296,7 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
         return
     for pool in pools:
         requirements = mappings(dig(pool.spec, "template", "spec", "requirements"))
-        values = [each for one in requirements if one.get("key") == _CAPACITY_TYPE for each in one.get("values") or ()]
+        values = [each for one in requirements if one.get("key") == _CAPACITY_TYPE for each in items(one.get("values"))]
         if "reserved" in values and (logged or values == ["reserved"]):
             shown = logged or [Evidence(pool.title, f"spec.template.spec.requirements[{_CAPACITY_TYPE}]", "reserved")]
             fix = "Extend the reservation, or allow on-demand in the NodePool"
@@ -315,7 +326,7 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         yield Cause("M2", target.title, message, confidence, shown, f"Select {right}")
     nodes = {each.name for each in live.nodes if each.labels.get(f"{_AUTO_GROUP}/compute-type") == "auto"}
     for each in live.objects("DaemonSet"):
-        is_plugin = "/var/lib/kubelet/device-plugins" in str(each.spec) and "nvidia" in str(each.spec)
+        is_plugin = DEVICE_PLUGINS in str(each.spec) and "nvidia" in str(each.spec)
         there = [pod for pod in live.owned(each, "Pod") if pod.spec.get("nodeName") in nodes] if is_plugin else []
         if there:
             message = f"{each.title} runs on nodes of EKS Auto Mode, which have a device plugin of their own"

@@ -152,7 +152,7 @@ def _cause(live: Live, report: _Report, id: str) -> Cause:
     excluded = "EC2's code isn't about capacity" if id != "E1" else "EC2's code isn't about a quota, subnet or zone"
     message = f"{report.subject} gets no instance, because {fault}: {text}"
     command = _COMMANDS.get(id, "")
-    return Cause(id, report.subject, message, report.confidence, tuple(shown), fix, command, (excluded,))
+    return Cause(id, report.subject, message, report.confidence, tuple(shown), fix, command, excluded=(excluded,))
 
 
 def _terminated(live: Live, fitting: list[Group], pools: list[Object]) -> Iterator[Cause]:
