@@ -199,6 +199,7 @@ def instance_id(node: Object) -> str:
 def instances(live: Live) -> list[tuple[Mapping[str, Any], Mapping[str, str]]]:
     """Return the EC2 instances of the dump, each with its tags."""
     every = [one for each in mappings(live.aws("Reservations")) for one in mappings(each.get("Instances"))]
+    every = [each for each in every if isinstance(each.get("InstanceId"), str)]
     return [
         (each, {str(one.get("Key")): str(one.get("Value")) for one in mappings(each.get("Tags"))}) for each in every
     ]
@@ -387,7 +388,7 @@ def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
         shown += [Evidence(pod.title, "status.containerStatuses", each) for each in states[:1]]
         shown += [live.of_condition(pod, one) for one in live.conditions(pod) if one.status == "False" and one.message]
     text = "is scaled to 0" if wanted == 0 else f"has no ready pod, and wants {wanted}"
-    fix = f"Find out why pod {broken[0].name} isn't ready" if broken else f"Start {deployment.name}"
+    fix = f"find out why pod {broken[0].name} isn't ready" if broken else f"start {deployment.name}"
     command = f"kubectl describe deployment -n {quote(deployment.namespace)} {quote(deployment.name)}"
     return ControllerFault(text, tuple(shown), fix, command)
 

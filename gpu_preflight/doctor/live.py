@@ -532,7 +532,7 @@ class Live:
     def of_condition(self, each: Object, condition: Condition, part: str = "message") -> Evidence:
         """Return a condition as evidence; its message, or its status if it has none."""
         value = getattr(condition, part) or condition.reason or condition.status
-        return Evidence(each.title, f"status.conditions[{condition.type}].{part}", value, self.shown(condition.time))
+        return Evidence(title(each), f"status.conditions[{condition.type}].{part}", value, self.shown(condition.time))
 
     def of_event(self, event: Event) -> Evidence:
         """Return an event as evidence."""
@@ -611,6 +611,11 @@ def _group(file: str, answer: Any) -> Resource:
 
 def _capitalized(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key[:1].upper() + key[1:]: value for key, value in values.items()}
+
+
+def title(each: Object) -> str:
+    """Return the title of an object that an API server returned: without a namespace, if it has none."""
+    return each.title if dig(each.content, "metadata", "namespace") else f"{each.kind} {each.name}"
 
 
 def titles(each: Iterable[Object], most: int = 3) -> str:

@@ -24,7 +24,7 @@ from gpu_preflight.doctor.capacity import (
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.dump import parse_time
-from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping
 
@@ -49,17 +49,17 @@ _STATES = (
 )
 # Events about the status ConfigMap: reason, cause, fault, fix.
 _CLUSTER_EVENTS = (
-    ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "Raise --max-nodes-total"),
-    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "Repair the nodes that aren't ready"),
+    ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "raise --max-nodes-total"),
+    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "repair the nodes that aren't ready"),
 )
 _GROUP_EVENTS = (
-    ("ScaleUpFailed", "C11", "AWS added no instance to {}", "Read the activities of the Auto Scaling group"),
-    ("ScaleUpTimedOut", "C12", "New nodes of {} didn't register in time", "Find out why the instances don't join"),
+    ("ScaleUpFailed", "C11", "AWS added no instance to {}", "read the activities of the Auto Scaling group"),
+    ("ScaleUpTimedOut", "C12", "New nodes of {} didn't register in time", "find out why the instances don't join"),
     (
         "FailedToScaleUpGroup",
         "C13",
         "AWS rejects the scale-up of {}",
-        "Grant the role of Cluster Autoscaler the action",
+        "grant the role of Cluster Autoscaler the action",
     ),
 )
 
@@ -88,7 +88,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     priority = target.spec.get("priority")
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
-        fix = "Raise the priority of the pod, or lower --expendable-pods-priority-cutoff"
+        fix = "raise the priority of the pod, or lower --expendable-pods-priority-cutoff"
         shown = (Evidence(target.title, "spec.priority", str(priority)),)
         yield Cause("C15", target.title, message, "likely", shown, fix, excluded=("The pod has no event of it",))
 
@@ -103,7 +103,7 @@ def _stopped(
     if deployment is None:
         if live.certainty("Deployment") is not None and age > _OLD_SECONDS and fitting:
             message = "Cluster Autoscaler has no Deployment, and its status is old"
-            yield Cause("C1", _STATUS, message, "likely", old, "Install Cluster Autoscaler")
+            yield Cause("C1", _STATUS, message, "likely", old, "install Cluster Autoscaler")
         return
     title = deployment.title
     if (fault := controller_faults(live, deployment)) is not None:
@@ -111,12 +111,12 @@ def _stopped(
         yield Cause("C1", title, message, "proven", fault.evidence, fault.fix, fault.command)
     elif not is_reported and not status and (logged := tuple(controller_logs(live, deployment, "Waiting for caches"))):
         message = f"{title} waits for its caches and has written no status, so its loop never starts"
-        fix = "Give its ClusterRole list and watch for each resource that its log reports as forbidden"
+        fix = "give its ClusterRole list and watch for each resource that its log reports as forbidden"
         logged = (*logged, *controller_logs(live, deployment, "is forbidden: User"))
         yield Cause("C2", title, message, "likely", logged, fix, excluded=("Its pod is ready",))
     elif not is_reported and age > _OLD_SECONDS:
         message = f"Cluster Autoscaler hasn't written its status for {int(age // 60)} minutes, and its pod is ready"
-        fix = "Read its log: it may not be the leader, or its loop hangs"
+        fix = "read its log: it may not be the leader, or its loop hangs"
         command = f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}"
         yield Cause("C1", title, message, "likely", old, fix, command)
 
@@ -130,7 +130,7 @@ def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, 
     shown += [live.of_event(refusal)] if refusal is not None and is_silent else []
     untagged = [each for each in every if each.scaling and f"{_TAGS}/enabled" not in each.tags]
     shown += [Evidence(f"Auto Scaling group {each.scaling_group}", "Tags", "without the tags") for each in untagged[:1]]
-    fix = f"Tag the Auto Scaling groups as --node-group-auto-discovery names them, e.g. with {_TAGS}/enabled"
+    fix = f"tag the Auto Scaling groups as --node-group-auto-discovery names them, e.g. with {_TAGS}/enabled"
     message = "Cluster Autoscaler discovers no node group"
     yield Cause("C3", _STATUS, message, "proven" if is_empty else "likely", tuple(shown), fix)
 
@@ -143,10 +143,10 @@ def _states(live: Live, refusal: Event | None, parts: list[tuple[int, str]], cap
             yield from state(live, group, refusal if id in named else None)
     if "C9" in named and refusal is not None:
         message = f"A limit of Cluster Autoscaler for the whole cluster stops the scale-up: {named['C9']}"
-        yield Cause("C9", _STATUS, message, "likely", (live.of_event(refusal),), "Raise this limit")
+        yield Cause("C9", _STATUS, message, "likely", (live.of_event(refusal),), "raise this limit")
     if not capable and "C6" in named and refusal is not None:
         message = "The node groups that could take the pod are at their max size"
-        yield Cause("C6", _STATUS, message, "likely", (live.of_event(refusal),), "Raise the max size of the group")
+        yield Cause("C6", _STATUS, message, "likely", (live.of_event(refusal),), "raise the max size of the group")
 
 
 def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
@@ -161,7 +161,7 @@ def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
         command = f"aws eks update-nodegroup-config {names} --scaling-config maxSize={group.max_size + 1}"
     message = f"{group.title} is at its max size: {group.size} of {group.max_size} nodes"
     confidence: Confidence = "proven" if refusal is not None and group.status else "likely"
-    yield Cause("C6", group.title, message, confidence, tuple(shown), "Raise the max size of the group", command)
+    yield Cause("C6", group.title, message, confidence, tuple(shown), "raise the max size of the group", command)
 
 
 def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
@@ -174,7 +174,7 @@ def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]
     shown = (own, *([live.of_event(refusal)] if refusal is not None else []))
     since = str(scale_up.get("lastTransitionTime") or "")
     clock = Clock("Cluster Autoscaler tries the group again", since, "5 to 30 minutes", _FLAGS)
-    fix = "Read the activities of the Auto Scaling group, fix the failure and wait"
+    fix = "read the activities of the Auto Scaling group, fix the failure and wait"
     command = f"aws autoscaling describe-scaling-activities --auto-scaling-group-name {quote(group.scaling_group)}"
     message = f"{title} is in backoff after a failed scale-up: {text}"
     yield Cause("C7", title, message, "proven", shown, fix, command, clock=clock)
@@ -195,7 +195,7 @@ def _unhealthy(live: Live, group: Group, refusal: Event | None) -> Iterator[Caus
     shown = [Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].health.status", str(health.get("status")))]
     shown += [live.of_event(refusal)] if refusal is not None else []
     message = f"{group.title} isn't healthy: {', '.join(amounts) or 'its nodes are not ready'}"
-    fix = "Find out why its instances don't join or aren't ready"
+    fix = "find out why its instances don't join or aren't ready"
     yield Cause("C8", group.title, message, "proven" if is_unhealthy else "likely", tuple(shown), fix)
 
 
@@ -217,7 +217,7 @@ def _templates(
         message = (
             f"Cluster Autoscaler has no devices for the resource claims of the pod in {subject}, which has no node"
         )
-        yield Cause("C21", subject, message, "likely", shown, "Set the min size of the node group to 1")
+        yield Cause("C21", subject, message, "likely", shown, "set the min size of the node group to 1")
         return
     device = next(iter(target.devices), "nvidia.com/gpu")
     lacking = max((count for count, text in parts if f"Insufficient {device}" in text), default=0)
@@ -233,10 +233,10 @@ def _templates(
                 *shown,
                 Evidence(f"Auto Scaling group {empty[0].scaling_group}", f"Tags[{key}]", empty[0].tags[key]),
             )
-            yield Cause("C20", subject, message, "possible", tagged, "Restart Cluster Autoscaler")
+            yield Cause("C20", subject, message, "possible", tagged, "restart Cluster Autoscaler")
             return
         message = f"Cluster Autoscaler expects no {device} of {subject}, which has no node"
-        fix = f"Tag the Auto Scaling group with {key}, or grant Cluster Autoscaler eks:DescribeNodegroup"
+        fix = f"tag the Auto Scaling group with {key}, or grant Cluster Autoscaler eks:DescribeNodegroup"
         excluded = (f"{subject} isn't at its max size", "It isn't in backoff")
         yield Cause("C4", subject, message, "likely", shown, fix, excluded=excluded)
         return
@@ -244,7 +244,7 @@ def _templates(
         if "untolerated taint" in text or "node affinity/selector" in text:
             what = "a taint that the pod doesn't tolerate" if "taint" in text else "other labels than the pod selects"
             message = f"Cluster Autoscaler expects {what} on nodes of {subject}: {count} {text}"
-            fix = "Correct the node-template tags or taints of the group, or the toleration or selector of the pod"
+            fix = "correct the node-template tags or taints of the group, or the toleration or selector of the pod"
             yield Cause("C5", subject, message, "likely", shown, fix)
 
 
@@ -256,7 +256,7 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
         shown = (Evidence(_STATUS, "data.status.clusterWide.health.status", str(health.get("status"))),)
         ready = f"{counts.get('ready', 0)} of {counts.get('total', 0)} nodes are ready"
         message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {ready}"
-        yield Cause("C10", _STATUS, message, "proven", shown, "Repair or delete the nodes that aren't ready")
+        yield Cause("C10", _STATUS, message, "proven", shown, "repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):
         for reason, id, fault, fix in _CLUSTER_EVENTS:
@@ -289,16 +289,16 @@ def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Caus
         bare = [each for each in ready if not any(live.allocatable(each).get(name) for name in target.devices)]
         if missing and bare:
             place = f"nodeGroups[{group.scaling_group}].health.nodeCounts.registered.unready.resourceUnready"
-            message = f"Cluster Autoscaler waits for the GPUs of {bare[0].title}, which is ready and offers none"
-            fix = "Find out why the device plugin doesn't run on the node"
+            message = f"Cluster Autoscaler waits for the GPUs of {title(bare[0])}, which is ready and offers none"
+            fix = "find out why the device plugin doesn't run on the node"
             yield Cause("C16", group.title, message, "proven", (Evidence(_STATUS, place, str(missing)),), fix)
         elif triggered is not None and triggered.time is not None and group.scaling_group in triggered.message:
             for node in ready:
                 created, fit = live.created(node), fits[node.name]
                 faults = [*map(str, fit.taints), *map(str, fit.labels), *fit.unknown]
                 if created is not None and created >= triggered.time and faults:
-                    message = f"{node.title} was added for the pod and doesn't take it: {faults[0]}"
+                    message = f"{title(node)} was added for the pod and doesn't take it: {faults[0]}"
                     place = "spec.taints" if fit.taints else "metadata.labels"
-                    shown = (live.of_event(triggered), Evidence(node.title, place, faults[0]))
-                    fix = "Make the node-template tags of the group equal to its nodes, or add the toleration"
+                    shown = (live.of_event(triggered), Evidence(title(node), place, faults[0]))
+                    fix = "make the node-template tags of the group equal to its nodes, or add the toleration"
                     yield Cause("C19", group.title, message, "likely", shown, fix)

@@ -27,7 +27,7 @@ from gpu_preflight.doctor.capacity import (
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.dump import parse_time
-from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 
@@ -116,12 +116,12 @@ def _join_failures(
         message = f"Instance {ids[0] if ids else '(unknown)'} of {group.title} runs and doesn't join the cluster"
         confidence: Confidence = "proven" if failed is not None else "likely"
         command = f"aws ec2 get-console-output --latest --instance-id {quote(ids[0])}" if ids else ""
-        fix = "Read the console output of the instance, and check its role, routes and security groups"
+        fix = "read the console output of the instance, and check its role, routes and security groups"
         clock = Clock("EKS reports instances that don't join", since, "about 15 minutes", _TROUBLE)
         yield Cause("J1", group.title, message, confidence, tuple(shown), fix, command, clock=clock)
     if denied is not None:
         message = f"The nodes of {group.title} aren't authorized in the cluster: {denied.get('message')}"
-        fix = "Give the node role an access entry of type EC2_LINUX"
+        fix = "give the node role an access entry of type EC2_LINUX"
         issue = (Evidence(source, "health.issues[AccessDenied]", str(denied.get("message"))),)
         yield Cause("J2", group.title, message, "likely", issue, fix)
 
@@ -145,13 +145,13 @@ def _with_class(live: Live, of: Object, instance: str) -> _Unjoined:
     ref = mapping(of.spec.get("nodeClassRef") or dig(of.spec, "template", "spec", "nodeClassRef"))
     found = live.object(str(ref.get("kind")), str(ref.get("name")))
     if found is None:
-        return _Unjoined(of.title, ids=(instance,))
+        return _Unjoined(title(of), ids=(instance,))
     status = mapping(found.content.get("status"))
     subnets, security_groups = (
         tuple(str(each.get("id")) for each in mappings(status.get(part))) for part in ("subnets", "securityGroups")
     )
     own = tuple(each for each, _ in instances(live) if each.get("InstanceId") == instance)
-    return _Unjoined(of.title, str(found.spec.get("role") or ""), subnets, security_groups, own, (instance,))
+    return _Unjoined(title(of), str(found.spec.get("role") or ""), subnets, security_groups, own, (instance,))
 
 
 def _cluster(live: Live) -> Mapping[str, Any]:
@@ -184,12 +184,12 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         message = (
             f"Role {name} of {unjoined.subject} has no access to the cluster: no access entry or aws-auth names it"
         )
-        fix = "Add the role to mapRoles of aws-auth" if mode == "CONFIG_MAP" else "Create an access entry for the role"
+        fix = "add the role to mapRoles of aws-auth" if mode == "CONFIG_MAP" else "create an access entry for the role"
         yield Cause("J2", unjoined.subject, message, "likely", tuple(shown), fix, command)
     elif wrong and is_mapped is not True:
         message = f"The access entry of role {name} of {unjoined.subject} has type {wrong[0]}, and nodes need EC2_LINUX"
         entry = (Evidence("aws eks describe-access-entry", "accessEntry.type", wrong[0]),)
-        yield Cause("J2", unjoined.subject, message, "likely", entry, "Recreate the entry with type EC2_LINUX")
+        yield Cause("J2", unjoined.subject, message, "likely", entry, "recreate the entry with type EC2_LINUX")
 
 
 def _default_route(live: Live, subnet: str) -> str | None:
@@ -224,7 +224,7 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         cidrs = [str(each) for each in items(vpc.get("publicAccessCidrs"))]
         endpoint = Evidence(_CLUSTER, "resourcesVpcConfig.endpointPrivateAccess", "false")
         options = f"--name {quote(str(cluster.get('name')))} --resources-vpc-config endpointPrivateAccess=true"
-        fix, command = "Enable private access of the endpoint", f"aws eks update-cluster-config {options}"
+        fix, command = "enable private access of the endpoint", f"aws eks update-cluster-config {options}"
         if isolated:
             subnet, why = next(iter(isolated.items()))
             message = f"The API server has only a public endpoint, and subnet {subnet} of {subject} has {why}"
@@ -245,7 +245,7 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             message = f"The subnets of {subject} have no way to the internet, and {lacking}"
             found = Evidence("aws ec2 describe-vpc-endpoints", "ServiceName", ", ".join(sorted(have)) or "none")
             confidence: Confidence = "likely" if "VpcEndpoints" in live.dump.aws else "possible"
-            fix = "Create the endpoints, or a route to a NAT gateway"
+            fix = "create the endpoints, or a route to a NAT gateway"
             yield Cause("J4", subject, message, confidence, (*shown, found), fix)
 
 
@@ -267,7 +267,7 @@ def _security_groups(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         place = "resourcesVpcConfig.clusterSecurityGroupId"
         instance = Evidence("aws ec2 describe-instances", "SecurityGroups", listed)
         shown = (instance, Evidence(_CLUSTER, place, ", ".join(sorted(server))))
-        fix = "Add the cluster security group to the nodes"
+        fix = "add the cluster security group to the nodes"
         yield Cause("J5", unjoined.subject, message, "likely" if is_known else "possible", shown, fix)
 
 
@@ -291,7 +291,7 @@ def _console(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         for line in text.splitlines():
             if part := next((each for each in _CONSOLE if each in line), None):
                 message = f"The user data of {unjoined.subject} is wrong: {part}"
-                fix = "Write a NodeConfig for nodeadm into the user data, with cluster name, endpoint, CA and CIDR"
+                fix = "write a NodeConfig for nodeadm into the user data, with cluster name, endpoint, CA and CIDR"
                 shown = (Evidence("aws ec2 get-console-output", "Output", line.strip()[:300]),)
                 yield Cause("J6", unjoined.subject, message, "likely", shown, fix)
                 return
@@ -307,7 +307,7 @@ def _status_checks(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             message = f"{subject} of {unjoined.subject} fails its status checks"
             shown, fix = (
                 (Evidence(subject, "InstanceStatus.Status", "impaired"),),
-                "Terminate it, so that it is replaced",
+                "terminate it, so that it is replaced",
             )
             yield Cause("J10", subject, message, "likely", shown, fix)
         elif "initializing" in states:
@@ -316,7 +316,7 @@ def _status_checks(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
                 f"{subject} of {unjoined.subject} still boots",
                 (Evidence(subject, "Status", "initializing"),),
             )
-            yield Cause("J10", subject, message, "likely", shown, "Wait", clock=clock)
+            yield Cause("J10", subject, message, "likely", shown, "wait", clock=clock)
 
 
 def _network(live: Live, target: Target) -> Iterator[Cause]:
@@ -338,11 +338,11 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
                 continue
             why = f"container {one.name} of pod {pod.name} is in {state}"
             shown.append(Evidence(pod.title, f"status.containerStatuses[{one.name}]", state))
-        message = f"The network plugin of {node.title} isn't ready: {why}"
+        message = f"The network plugin of {title(node)} isn't ready: {why}"
         command = "kubectl get daemonset -n kube-system aws-node"
         if agents:
             command = f"kubectl logs -n {quote(agents[0].namespace)} {quote(agents[0].name)} --all-containers"
-        yield Cause("J8", node.title, message, "proven", tuple(shown), "Repair the VPC CNI on the node", command)
+        yield Cause("J8", title(node), message, "proven", tuple(shown), "repair the VPC CNI on the node", command)
 
 
 def _addresses(live: Live, node: Object, agents: list[Object]) -> Iterator[Cause]:
@@ -357,6 +357,6 @@ def _addresses(live: Live, node: Object, agents: list[Object]) -> Iterator[Cause
     if shown:
         full = [each for each in mappings(live.aws("Subnets")) if each.get("AvailableIpAddressCount") == 0]
         shown += [Evidence(f"Subnet {each.get('SubnetId')}", "AvailableIpAddressCount", "0") for each in full[:3]]
-        message = f"The network plugin of {node.title} gets no addresses from its subnet"
-        fix = "Use subnets with free addresses, or enable prefix delegation or custom networking"
-        yield Cause("J9", node.title, message, "proven" if is_reported else "likely", tuple(shown), fix)
+        message = f"The network plugin of {title(node)} gets no addresses from its subnet"
+        fix = "use subnets with free addresses, or enable prefix delegation or custom networking"
+        yield Cause("J9", title(node), message, "proven" if is_reported else "likely", tuple(shown), fix)

@@ -23,7 +23,7 @@ from gpu_preflight.doctor.capacity import (
     pool_verdicts,
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
-from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target
+from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target, title
 from gpu_preflight.doctor.patches import command, patch_command, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Object
@@ -42,44 +42,44 @@ class _Fault:
     fix: str
 
 
-_NO_OFFERING = "has no offering for the pod now", "Allow more zones, instance types or capacity types, or wait"
-_NO_CLAIMS = "doesn't support the resource claims of the pod", "Use a managed node group for pods with resource claims"
+_NO_OFFERING = "has no offering for the pod now", "allow more zones, instance types or capacity types, or wait"
+_NO_CLAIMS = "doesn't support the resource claims of the pod", "use a managed node group for pods with resource claims"
 # One part of the event is about one NodePool. The first text that matches counts.
 _FAULTS = (
     _Fault("Dynamic Resource Allocation requirements that are not", "K14", ("claim",), *_NO_CLAIMS),
     _Fault("dynamic resource", "K14", ("claim",), *_NO_CLAIMS),
-    _Fault("exceed limits for nodepool", "K11", ("limit",), "has reached its limits", "Raise its spec.limits"),
-    _Fault("node limits have been exhausted", "K11", ("limit",), "has reached its limits", "Raise its spec.limits"),
+    _Fault("exceed limits for nodepool", "K11", ("limit",), "has reached its limits", "raise its spec.limits"),
+    _Fault("node limits have been exhausted", "K11", ("limit",), "has reached its limits", "raise its spec.limits"),
     _Fault(
-        "did not tolerate taint", "K7", ("taint",), "has a taint that the pod doesn't tolerate", "Add the toleration"
+        "did not tolerate taint", "K7", ("taint",), "has a taint that the pod doesn't tolerate", "add the toleration"
     ),
     _Fault(
         "does not have known values",
         "K5",
         ("label",),
         "doesn't know a label that the pod selects",
-        "Add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector",
+        "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector",
     ),
     _Fault(
         "unsatisfiable topology constraint",
         "K16",
         ("topology",),
         "can't meet a topology constraint of the pod",
-        "Allow the zones of the constraint in the NodePool, or relax the constraint",
+        "allow the zones of the constraint in the NodePool, or relax the constraint",
     ),
     _Fault(
         "incompatible volume requirements",
         "K16",
         ("volume",),
         "excludes the zone of the pod's volume",
-        "Allow the zone of the volume in the NodePool",
+        "allow the zone of the volume in the NodePool",
     ),
     _Fault(
         "no instance type has enough resources",
         "K8",
         ("resource",),
         "has no instance type that is large enough for the pod and the DaemonSets",
-        "Add a larger instance type to the NodePool, or request less",
+        "add a larger instance type to the NodePool, or request less",
     ),
     _Fault("no instance type has the required offering", "K10", (), *_NO_OFFERING),
     _Fault("had enough resources, had a required offering", "K10", (), *_NO_OFFERING),
@@ -88,14 +88,14 @@ _FAULTS = (
         "K9",
         ("label", "resource"),
         "excludes every instance type that the pod accepts",
-        "Widen the requirements of the NodePool, or correct the pod's selector",
+        "widen the requirements of the NodePool, or correct the pod's selector",
     ),
     _Fault(
         "incompatible requirements, key",
         "K6",
         ("label",),
         "excludes a value that the pod selects",
-        "Add the value to the requirements of the NodePool, or correct the pod's selector",
+        "add the value to the requirements of the NodePool, or correct the pod's selector",
     ),
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
@@ -105,9 +105,9 @@ _CAPACITY_TYPE = "karpenter.sh/capacity-type"
 # Karpenter repeats its event at most every 5 minutes. An older one may be about an earlier NodePool.
 _REPEATED_SECONDS = 900
 _CLASS_FIXES = {
-    "K3": "Correct the selector in the spec of the {kind} that {type} reports",
-    "K4": "Fix what {reason} reports",
-    "M3": "Give the role of the NodeClass an access entry of type EC2 with AmazonEKSAutoNodePolicy",
+    "K3": "correct the selector in the spec of the {kind} that {type} reports",
+    "K4": "fix what {reason} reports",
+    "M3": "give the role of the NodeClass an access entry of type EC2 with AmazonEKSAutoNodePolicy",
 }
 
 
@@ -138,8 +138,8 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         reported = target.pod is not None and live.events_of(target.pod, component="karpenter")
         if own and not reported and live.certainty("Deployment") is not None:
             message = "The cluster has NodePools and no Deployment of Karpenter"
-            seen = (Evidence(own[0].title, "", "exists"), Evidence("deployments.apps", "items", "without Karpenter"))
-            yield Cause("K1", own[0].title, message, "likely", seen, "Install Karpenter")
+            seen = (Evidence(title(own[0]), "", "exists"), Evidence("deployments.apps", "items", "without Karpenter"))
+            yield Cause("K1", title(own[0]), message, "likely", seen, "install Karpenter")
         return
     if (fault := controller_faults(live, deployment)) is not None:
         if own or not every:
@@ -149,12 +149,12 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
         message = "Karpenter runs, and the cluster has no NodePool"
-        yield Cause("K2", deployment.title, message, certainty, shown, "Create a NodePool with GPU instance types")
+        yield Cause("K2", deployment.title, message, certainty, shown, "create a NodePool with GPU instance types")
     for pool in pools:
         valid = live.condition(pool, "ValidationSucceeded")
         if valid is not None and valid.status == "False":
-            message = f"{pool.title} is invalid, so Karpenter ignores it: {valid.message or valid.reason}"
-            yield Cause("K2", pool.title, message, "proven", (live.of_condition(pool, valid),), "Correct its spec")
+            message = f"{title(pool)} is invalid, so Karpenter ignores it: {valid.message or valid.reason}"
+            yield Cause("K2", title(pool), message, "proven", (live.of_condition(pool, valid),), "correct its spec")
 
 
 def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
@@ -168,12 +168,12 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
         is_absent = echo is not None and echo.reason == "NodeClassNotFound"
         if echo is not None and echoed and not is_absent:
             message = f"{kind} {name} of NodePool {pool.name} isn't ready: {echo.message or echo.reason}"
-            yield Cause(id, pool.title, message, "likely", tuple(echoed), f"Repair {kind} {name}")
+            yield Cause(id, title(pool), message, "likely", tuple(echoed), f"repair {kind} {name}")
         elif is_absent or live.certainty(kind) is not None:
             confidence: Confidence = "proven" if is_absent and live.certainty(kind) == "proven" else "likely"
             message = f"NodePool {pool.name} refers to {kind} {name}, which doesn't exist"
-            shown = tuple(echoed) or (Evidence(pool.title, "spec.template.spec.nodeClassRef.name", name),)
-            yield Cause(id, pool.title, message, confidence, shown, f"Create {kind} {name}, or correct nodeClassRef")
+            shown = tuple(echoed) or (Evidence(title(pool), "spec.template.spec.nodeClassRef.name", name),)
+            yield Cause(id, title(pool), message, confidence, shown, f"create {kind} {name}, or correct nodeClassRef")
         return
     ready = live.condition(found, "Ready")
     if ready is None or ready.status == "True":
@@ -187,7 +187,7 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     fix = _CLASS_FIXES[id].format(kind=kind, type=first.type, reason=first.reason)
     describe = f"kubectl describe {kind.lower()} {quote(name)}"
     shown = (live.of_condition(found, first), *echoed)
-    yield Cause(id, found.title, message, "proven" if is_current else "likely", shown, fix, describe)
+    yield Cause(id, title(found), message, "proven" if is_current else "likely", shown, fix, describe)
 
 
 def _report(live: Live, target: Target) -> Event | None:
@@ -219,7 +219,7 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         if fault.id == "K11" and subjects:
             yield from (each for pool in subjects for each in _limits(live, target, pool, event))
             continue
-        subject = subjects[0].title if subjects else "Karpenter"
+        subject = title(subjects[0]) if subjects else "Karpenter"
         confidence: Confidence = "proven" if agreeing and not is_old else "likely"
         message = f"{subject} {fault.message}: {part.partition(', requirements=')[0]}"
         source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
@@ -259,9 +259,9 @@ def _simulated(live: Live, target: Target, pools: list[Object], every: list[Obje
         id = ids.get(reasons[0].kind) if len({one.kind for one in reasons}) == 1 else None
         if id is not None and pool is not None:
             fix = next(one.fix for one in _FAULTS if one.id == id)
-            shown = (Evidence("simulation", pool.title, reasons[0].text),)
-            message = f"{pool.title} doesn't accept the pod: {reasons[0].text}"
-            yield Cause(id, pool.title, message, "likely", shown, fix)
+            shown = (Evidence("simulation", title(pool), reasons[0].text),)
+            message = f"{title(pool)} doesn't accept the pod: {reasons[0].text}"
+            yield Cause(id, title(pool), message, "likely", shown, fix)
 
 
 def _limits(live: Live, target: Target, pool: Object, event: Event | None) -> Iterator[Cause]:
@@ -274,18 +274,18 @@ def _limits(live: Live, target: Target, pool: Object, event: Event | None) -> It
     if not full and not reasons and event is None:
         return
     texts = [f"{used.get(name, 0)} of {most[name]} {name} are in use, and the pod needs more" for name in full]
-    message = f"{pool.title} has reached its limit: {', '.join((*texts, *reasons, 'see its event')[: len(full) or 1])}"
-    shown = [Evidence(pool.title, f"spec.limits[{name}]", str(most[name])) for name in full]
-    shown += [Evidence(pool.title, f"status.resources[{name}]", str(used.get(name, 0))) for name in full]
+    message = f"{title(pool)} has reached its limit: {', '.join((*texts, *reasons, 'see its event')[: len(full) or 1])}"
+    shown = [Evidence(title(pool), f"spec.limits[{name}]", str(most[name])) for name in full]
+    shown += [Evidence(title(pool), f"status.resources[{name}]", str(used.get(name, 0))) for name in full]
     shown += [live.of_event(event)] if event is not None else [Evidence("simulation", "limit", one) for one in reasons]
     confidence: Confidence = "proven" if event is not None and (full or reasons) else "likely"
-    fix = "Raise spec.limits of the NodePool, or free the GPUs of its nodes"
+    fix = "raise spec.limits of the NodePool, or free the GPUs of its nodes"
     patch, change = f"kubectl edit nodepool {quote(pool.name)}", None
     if full and all(name in target.devices or name == "nodes" for name in full):
         raised = {name: str(taken.get(name, 0) + wanted[name]) for name in full}
         patch = patch_command(pool, {"spec": {"limits": raised}})
         change = Change("raise its limits", pool.origin, ("spec", "limits"), {**most, **raised}, of_pool=True)
-    yield Cause("K11", pool.title, message, confidence, tuple(shown), fix, patch, change)
+    yield Cause("K11", title(pool), message, confidence, tuple(shown), fix, patch, change)
 
 
 def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause]:
@@ -298,10 +298,10 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
         requirements = mappings(dig(pool.spec, "template", "spec", "requirements"))
         values = [each for one in requirements if one.get("key") == _CAPACITY_TYPE for each in items(one.get("values"))]
         if "reserved" in values and (logged or values == ["reserved"]):
-            shown = logged or [Evidence(pool.title, f"spec.template.spec.requirements[{_CAPACITY_TYPE}]", "reserved")]
-            fix = "Extend the reservation, or allow on-demand in the NodePool"
-            message = f"{pool.title} waits for reserved capacity, about which Karpenter reports no event"
-            yield Cause("K15", pool.title, message, "likely" if logged else "possible", tuple(shown), fix)
+            shown = logged or [Evidence(title(pool), f"spec.template.spec.requirements[{_CAPACITY_TYPE}]", "reserved")]
+            fix = "extend the reservation, or allow on-demand in the NodePool"
+            message = f"{title(pool)} waits for reserved capacity, about which Karpenter reports no event"
+            yield Cause("K15", title(pool), message, "likely" if logged else "possible", tuple(shown), fix)
 
 
 def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Cause]:
@@ -313,23 +313,23 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
     keys = [one.key for one in (*selection.selector, *(one for term in selection.terms or () for one in term.labels))]
     wrong = [each for each in keys if each.startswith("karpenter.k8s.aws/")]
     if len(auto) == len(every) and all(each.name in _BUILT_IN for each in auto) and certainty is not None:
-        shown = tuple(Evidence(each.title, "", "built into EKS Auto Mode") for each in auto)
+        shown = tuple(Evidence(title(each), "", "built into EKS Auto Mode") for each in auto)
         message = "EKS Auto Mode has only its built-in NodePools, which have no GPU types, and the pod requests GPUs"
-        fix = "Create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
-        yield Cause("M1", auto[0].title, message, certainty, shown, fix)
+        fix = "create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
+        yield Cause("M1", title(auto[0]), message, certainty, shown, fix)
     elif wrong:
         right = wrong[0].replace("karpenter.k8s.aws", _AUTO_GROUP)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
         event = _report(live, target)
         shown = (Evidence(target.title, "spec", wrong[0]), *([live.of_event(event)] if event else []))
         confidence: Confidence = "proven" if len(auto) == len(every) and certainty == "proven" else "likely"
-        yield Cause("M2", target.title, message, confidence, shown, f"Select {right}")
+        yield Cause("M2", target.title, message, confidence, shown, f"select {right}")
     nodes = {each.name for each in live.nodes if each.labels.get(f"{_AUTO_GROUP}/compute-type") == "auto"}
     for each in live.objects("DaemonSet"):
         is_plugin = DEVICE_PLUGINS in str(each.spec) and "nvidia" in str(each.spec)
         there = [pod for pod in live.owned(each, "Pod") if pod.spec.get("nodeName") in nodes] if is_plugin else []
         if there:
-            message = f"{each.title} runs on nodes of EKS Auto Mode, which have a device plugin of their own"
+            message = f"{title(each)} runs on nodes of EKS Auto Mode, which have a device plugin of their own"
             shown = (Evidence(there[0].title, "spec.nodeName", str(there[0].spec.get("nodeName"))),)
-            fix = "Exclude eks.amazonaws.com/compute-type=auto in the node affinity of the DaemonSet"
-            yield Cause("M4", each.title, message, "likely", shown, fix)
+            fix = "exclude eks.amazonaws.com/compute-type=auto in the node affinity of the DaemonSet"
+            yield Cause("M4", title(each), message, "likely", shown, fix)

@@ -26,7 +26,7 @@ from gpu_preflight.doctor.capacity import (
 )
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence
 from gpu_preflight.doctor.dump import parse_time
-from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mappings
 
@@ -45,29 +45,29 @@ _TEXTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("E1", ("InsufficientInstanceCapacity", "UnfulfillableCapacity", "do not have sufficient")),
 )
 _FAULTS = {
-    "E1": ("EC2 has no capacity for the instance type", "Allow more zones or instance types, or reserve capacity"),
+    "E1": ("EC2 has no capacity for the instance type", "allow more zones or instance types, or reserve capacity"),
     "E2": (
         "the vCPU quota of the account is too low",
-        "Request a higher quota: L-DB2E81BA for G and VT types, L-417A185B for P types",
+        "request a higher quota: L-DB2E81BA for G and VT types, L-417A185B for P types",
     ),
-    "E3": ("the Spot quota of the account is used up", "Request a higher Spot quota, or use on-demand"),
-    "E4": ("the zone doesn't offer the instance type", "Remove the subnet of this zone, or use another instance type"),
-    "E6": ("the AMI doesn't exist or isn't accessible", "Use an AMI that exists in this account and region"),
+    "E3": ("the Spot quota of the account is used up", "request a higher Spot quota, or use on-demand"),
+    "E4": ("the zone doesn't offer the instance type", "remove the subnet of this zone, or use another instance type"),
+    "E6": ("the AMI doesn't exist or isn't accessible", "use an AMI that exists in this account and region"),
     "E8": (
         "the KMS key of the disk isn't usable",
-        "Grant the service-linked role of Auto Scaling, or the role of Karpenter, the use of the KMS key",
+        "grant the service-linked role of Auto Scaling, or the role of Karpenter, the use of the KMS key",
     ),
     "E9": (
         "the capacity reservation is full or not active",
-        "Wait for the reservation, extend it, or allow on-demand",
+        "wait for the reservation, extend it, or allow on-demand",
     ),
-    "E11": ("the service-linked role for Spot doesn't exist", "Create the role"),
+    "E11": ("the service-linked role for Spot doesn't exist", "create the role"),
     "E12": (
         "IAM denies the launch",
-        "Allow the action in the policy that denies it: role, permissions boundary or service control policy",
+        "allow the action in the policy that denies it: role, permissions boundary or service control policy",
     ),
-    "E13": ("the subnet has no free addresses", "Use subnets with free addresses, or add a CIDR block"),
-    "E20": ("its node group is degraded", "Repair what EKS reports, or recreate the node group"),
+    "E13": ("the subnet has no free addresses", "use subnets with free addresses, or add a CIDR block"),
+    "E20": ("its node group is degraded", "repair what EKS reports, or recreate the node group"),
 }
 _COMMANDS = {"E11": "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"}
 # Quotas of vCPUs by family. Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
@@ -129,14 +129,14 @@ def _group_reports(live: Live, fitting: list[Group]) -> Iterator[_Report]:
 
 def _karpenter_reports(live: Live, target: Target, pools: list[Object]) -> Iterator[_Report]:
     for event in list(refused_launches(live, target))[:3]:
-        title = f"NodePool {event.name.rpartition('-')[0]}"
-        yield _Report(title, event.message, live.of_event(event), "likely", has_several_codes=True)
+        subject = f"NodePool {event.name.rpartition('-')[0]}"
+        yield _Report(subject, event.message, live.of_event(event), "likely", has_several_codes=True)
     conditions = [(each, live.condition(each, "Launched"), "proven") for each in claims(live, target)]
     conditions += [(each, live.condition(each, "NodeRegistrationHealthy"), "likely") for each in pools]
     for each, one, confidence in conditions:
         if one is not None and one.status != "True":
             text, shown = f"{one.reason}: {one.message}", live.of_condition(each, one)
-            yield _Report(each.title, text, shown, "proven" if confidence == "proven" else "likely")
+            yield _Report(title(each), text, shown, "proven" if confidence == "proven" else "likely")
 
 
 def _cause(live: Live, report: _Report, id: str) -> Cause:
@@ -191,10 +191,10 @@ def _reservations(live: Live, fitting: list[Group], pools: list[Object]) -> Iter
     if not every or any(each.get("State") == "active" and each.get("AvailableInstanceCount") for each in every):
         return
     titles = [each.title for each in fitting if each.managed.get("capacityType") == "CAPACITY_BLOCK"]
-    titles += [each.title for each in pools if "'values': ['reserved']" in str(each.spec)]
-    for title in titles[:1]:
-        message = f"{title} uses reserved capacity, and no reservation is active with a free instance"
-        yield Cause("E9", title, message, "likely", tuple(_shown_reservations(live)), _FAULTS["E9"][1])
+    titles += [title(each) for each in pools if "'values': ['reserved']" in str(each.spec)]
+    for subject in titles[:1]:
+        message = f"{subject} uses reserved capacity, and no reservation is active with a free instance"
+        yield Cause("E9", subject, message, "likely", tuple(_shown_reservations(live)), _FAULTS["E9"][1])
 
 
 def _suspended(group: Group) -> Iterator[Cause]:
@@ -205,7 +205,7 @@ def _suspended(group: Group) -> Iterator[Cause]:
         options = f"--auto-scaling-group-name {quote(group.scaling_group)} --scaling-processes Launch"
         message = f"The Launch process of {name} is suspended, so {group.title} gets no instance"
         command = f"aws autoscaling resume-processes {options}"
-        yield Cause("E20", group.title, message, "proven", shown, "Resume the process", command)
+        yield Cause("E20", group.title, message, "proven", shown, "resume the process", command)
 
 
 def _full_subnets(live: Live, group: Group) -> Iterator[Cause]:

@@ -20,7 +20,7 @@ from gpu_preflight.doctor.capacity import (
     refused_launches,
 )
 from gpu_preflight.doctor.cause import Cause, Clock
-from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig
 
@@ -33,18 +33,18 @@ _INITIALIZED = {
     "ResourceNotRegistered": (
         "K23",
         "its node doesn't offer the GPUs",
-        "Find out why the device plugin doesn't run on the node: Karpenter waits without a timeout",
+        "find out why the device plugin doesn't run on the node: Karpenter waits without a timeout",
     ),
     "StartupTaintsExist": (
         "K24",
         "no controller removed a startup taint",
-        "Install the controller that removes the taint, or remove it from startupTaints of the NodePool",
+        "install the controller that removes the taint, or remove it from startupTaints of the NodePool",
     ),
-    "KnownEphemeralTaintsExist": ("K24", "a taint of the boot stays", "Find out which controller removes the taint"),
+    "KnownEphemeralTaintsExist": ("K24", "a taint of the boot stays", "find out which controller removes the taint"),
     "DRADriverPoolsNotPublished": (
         "K26",
         "the device driver published no devices",
-        "Find out why the kubelet plugin of the driver doesn't run on the node",
+        "find out why the kubelet plugin of the driver doesn't run on the node",
     ),
 }
 _TAKEN_BACK = ("SpotInterrupted", "CapacityReservationInstanceInterrupted", "ZonalShiftActive")
@@ -68,31 +68,31 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
     if waiting is None or dig(claim.content, "metadata", "deletionTimestamp"):
         return
     age, since = live.seconds_since(live.created(claim)) or 0, live.shown(live.created(claim))
-    shown, title, text = (live.of_condition(claim, waiting),), claim.title, waiting.message or waiting.reason
+    shown, name, text = (live.of_condition(claim, waiting),), title(claim), waiting.message or waiting.reason
     minutes, command = f"{int(age // 60)} minutes", f"kubectl describe nodeclaim {quote(claim.name)}"
     if waiting.type == "Launched" and waiting.reason not in ("AwaitingReconciliation", ""):
         clock = Clock("Karpenter deletes the NodeClaim and retries", since, "5 minutes", _LIVENESS)
-        message, fix = f"EC2 doesn't launch {title}: {text}", f"Fix what {waiting.reason} reports"
-        yield Cause("K19", title, message, "proven", shown, fix, command, clock=clock)
+        message, fix = f"EC2 doesn't launch {name}: {text}", f"fix what {waiting.reason} reports"
+        yield Cause("K19", name, message, "proven", shown, fix, command, clock=clock)
     elif age < _USUAL_SECONDS:
-        message = f"{title} was created {minutes} ago and waits at {waiting.type}: {text}"
+        message = f"{name} was created {minutes} ago and waits at {waiting.type}: {text}"
         clock = Clock("Karpenter deletes a NodeClaim without a node", since, "15 minutes", _LIVENESS)
-        yield Cause("K17", title, message, "proven", shown, "Wait for the node", command, clock=clock)
+        yield Cause("K17", name, message, "proven", shown, "wait for the node", command, clock=clock)
     elif waiting.type == "Registered":
         clock = Clock("Karpenter deletes the NodeClaim and retries", since, "15 minutes", _LIVENESS)
         instance = instance_id(claim)
-        message = f"Instance {instance or '(unknown)'} of {title} hasn't become a node for {minutes}"
-        fix = "Read the console output of the instance, and check its role, routes and security groups"
+        message = f"Instance {instance or '(unknown)'} of {name} hasn't become a node for {minutes}"
+        fix = "read the console output of the instance, and check its role, routes and security groups"
         if instance:
             command = f"aws ec2 get-console-output --latest --instance-id {quote(instance)}"
-        yield Cause("K20", title, message, "proven", shown, fix, command, clock=clock)
+        yield Cause("K20", name, message, "proven", shown, fix, command, clock=clock)
     elif waiting.reason in _INITIALIZED:
         node = live.object("Node", str(dig(claim.content, "status", "nodeName") or ""))
         if waiting.reason == "KnownEphemeralTaintsExist" and node is not None and not is_ready(live, node):
             return
         id, fault, fix = _INITIALIZED[waiting.reason]
-        message = f"{title} isn't initialized after {minutes}, because {fault}: {text}"
-        yield Cause(id, title, message, "proven", shown, fix, command)
+        message = f"{name} isn't initialized after {minutes}, because {fault}: {text}"
+        yield Cause(id, name, message, "proven", shown, fix, command)
 
 
 def _refused(live: Live, target: Target) -> Iterator[Cause]:
@@ -101,7 +101,7 @@ def _refused(live: Live, target: Target) -> Iterator[Cause]:
         pool = f"NodePool {event.name.rpartition('-')[0]}"
         clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", _CACHE)
         message = f"EC2 refused NodeClaim {event.name} of {pool}: {text or event.message}"
-        fix = "Act on the code of EC2, which may mean capacity, a quota, a subnet or a reservation"
+        fix = "act on the code of EC2, which may mean capacity, a quota, a subnet or a reservation"
         yield Cause("K18", pool, message, "likely", (live.of_event(event),), fix, clock=clock)
         return
 
@@ -112,10 +112,10 @@ def _unregistered(live: Live, target: Target) -> Iterator[Cause]:
         health = live.condition(pool, "NodeRegistrationHealthy")
         if health is not None and health.status == "False":
             is_join = health.reason == "RegistrationFailed"
-            message = f"The last nodes of {pool.title} didn't {'register' if is_join else 'launch'}: {health.message}"
+            message = f"The last nodes of {title(pool)} didn't {'register' if is_join else 'launch'}: {health.message}"
             shown = (live.of_condition(pool, health),)
-            fix = "Check role, routes, security groups and user data of its instances"
-            yield Cause("K20" if is_join else "K19", pool.title, message, "likely", shown, fix)
+            fix = "check role, routes, security groups and user data of its instances"
+            yield Cause("K20" if is_join else "K19", title(pool), message, "likely", shown, fix)
 
 
 def _taken_back(live: Live, target: Target, *, is_weak: bool) -> Iterator[Cause]:
@@ -126,7 +126,7 @@ def _taken_back(live: Live, target: Target, *, is_weak: bool) -> Iterator[Cause]
         is_recent = (live.seconds_since(event.time) or 0) < RECENT_SECONDS
         if event.reason in _TAKEN_BACK and pool in names and is_recent:
             message = f"EC2 took a node of NodePool {pool} back: {event.message}"
-            fix = "Allow on-demand as a fallback in the NodePool, or more instance types and zones"
+            fix = "allow on-demand as a fallback in the NodePool, or more instance types and zones"
             yield Cause(
                 "K28", f"NodePool {pool}", message, "possible" if is_weak else "likely", (live.of_event(event),), fix
             )
