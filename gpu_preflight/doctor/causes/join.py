@@ -32,13 +32,7 @@ from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 
 _NO_NETWORK = ("cni plugin not initialized", "NetworkPluginNotReady", "cni config uninitialized")
-_NO_ADDRESSES = (
-    "InsufficientFreeAddresses",
-    "failed to assign an IP address",
-    "no available IP",
-    "IPAMDNoIPs",
-    "Unable to get a free IP",
-)
+_NO_ADDRESSES = ("InsufficientFreeAddresses", "failed to assign an IP", "no available IP", "get a free IP")
 _CONSOLE = (
     "could not find NodeConfig within UserData",
     "Apiserver endpoint is missing in cluster configuration",
@@ -298,25 +292,16 @@ def _console(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
 
 
 def _status_checks(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
+    clock = Clock("the status checks pass", "", "more than 10 minutes on P5 and metal types", _STATUS_CHECKS)
     for each in mappings(live.aws("InstanceStatuses")):
         states = {str(dig(each, part, "Status")) for part in ("InstanceStatus", "SystemStatus")}
-        subject = f"Instance {each.get('InstanceId')}"
-        if each.get("InstanceId") not in unjoined.ids:
-            continue
-        if "impaired" in states:
-            message = f"{subject} of {unjoined.subject} fails its status checks"
-            shown, fix = (
-                (Evidence(subject, "InstanceStatus.Status", "impaired"),),
-                "terminate it, so that it is replaced",
-            )
-            yield Cause("J10", subject, message, "likely", shown, fix)
-        elif "initializing" in states:
-            clock = Clock("the status checks pass", "", "more than 10 minutes on P5 and metal types", _STATUS_CHECKS)
-            message, shown = (
-                f"{subject} of {unjoined.subject} still boots",
-                (Evidence(subject, "Status", "initializing"),),
-            )
-            yield Cause("J10", subject, message, "likely", shown, "wait", clock=clock)
+        state = next((one for one in ("impaired", "initializing") if one in states), None)
+        if state is not None and each.get("InstanceId") in unjoined.ids:
+            is_slow, subject = state == "initializing", f"Instance {each.get('InstanceId')}"
+            message = f"{subject} of {unjoined.subject} {'still boots' if is_slow else 'fails its status checks'}"
+            fix, shown = "terminate it, so that it is replaced", (Evidence(subject, "InstanceStatus.Status", state),)
+            waits = clock if is_slow else None
+            yield Cause("J10", subject, message, "likely", shown, "wait" if is_slow else fix, clock=waits)
 
 
 def _network(live: Live, target: Target) -> Iterator[Cause]:
