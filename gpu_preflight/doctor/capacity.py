@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from shlex import quote
 from typing import Any
 
@@ -155,8 +156,13 @@ def _first_number(*values: Any) -> int | None:
     return next((each for each in values if isinstance(each, int)), None)
 
 
-def groups(live: Live) -> list[Group]:
+@lru_cache(maxsize=1)
+def groups(live: Live) -> tuple[Group, ...]:
     """Return the node groups of the cluster."""
+    by_group: dict[str, list[Object]] = {}
+    by_instance = {instance_id(each): each for each in live.nodes}
+    for node in live.nodes:
+        by_group.setdefault(str(node.labels.get(NODE_GROUP) or ""), []).append(node)
     managed = {str(each.get("nodegroupName")): each for each in mappings(live.aws("nodegroup"))}
     scaling = {str(each.get("AutoScalingGroupName")): each for each in mappings(live.aws("AutoScalingGroups"))}
     status = {str(each.get("name")): each for each in mappings(live.autoscaler_status.get("nodeGroups"))}
@@ -175,10 +181,11 @@ def groups(live: Live) -> list[Group]:
     for key, name in names.items():
         scaled = scaling.get(key, {})
         ids = {str(each.get("InstanceId")) for each in mappings(scaled.get("Instances"))}
-        nodes = [each for each in live.nodes if each.labels.get(NODE_GROUP) == name or instance_id(each) in ids]
+        nodes = {each.name: each for each in by_group.get(name, ()) if name}
+        nodes |= {by_instance[each].name: by_instance[each] for each in sorted(ids) if each in by_instance}
         own_name = "" if key.startswith("=") else key
-        found.append(Group(name, own_name, managed.get(name, {}), scaled, status.get(key, {}), tuple(nodes)))
-    return found
+        found.append(Group(name, own_name, managed.get(name, {}), scaled, status.get(key, {}), tuple(nodes.values())))
+    return tuple(found)
 
 
 def _group_name(scaling_group: str, answer: Mapping[str, Any], known: tuple[str, ...]) -> str:

@@ -199,6 +199,7 @@ class Live:
         self.now = at or dump.at or latest_time(dump) or now()
         self._asked: dict[str, NotLooked] = {}
         self._by_kind: dict[str, list[Object]] = {}
+        self._last_fits: tuple[Target, list[NodeFit]] | None = None
         for each in dump.objects:
             self._by_kind.setdefault(each.kind, []).append(each)
 
@@ -384,7 +385,10 @@ class Live:
 
     def fits(self, target: Target) -> list[NodeFit]:
         """Return for each node why it doesn't take a pod."""
-        return [self._fit(node, target.read) for node in self.nodes]
+        # Every group of causes reads the result of one target before the next target.
+        if self._last_fits is None or self._last_fits[0] is not target:
+            self._last_fits = target, [self._fit(node, target.read) for node in self.nodes]
+        return self._last_fits[1]
 
     def _fit(self, node: Object, pod: Pod) -> NodeFit:
         have, free = self.allocatable(node), self.free(node)

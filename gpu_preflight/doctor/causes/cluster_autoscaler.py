@@ -121,7 +121,9 @@ def _stopped(
         yield Cause("C1", title, message, "likely", old, fix, command)
 
 
-def _undiscovered(live: Live, status: Mapping[str, Any], refusal: Event | None, every: list[Group]) -> Iterator[Cause]:
+def _undiscovered(
+    live: Live, status: Mapping[str, Any], refusal: Event | None, every: tuple[Group, ...]
+) -> Iterator[Cause]:
     is_empty = isinstance(status.get("nodeGroups"), list) and not status["nodeGroups"]
     is_silent = refusal is not None and not refusal.message.partition(_PREFIX)[2].strip(" :")
     if not (is_empty or is_silent):
@@ -205,7 +207,7 @@ def _unready(group: Group) -> Mapping[str, Any]:
 
 
 def _templates(
-    live: Live, target: Target, refusal: Event | None, parts: list[tuple[int, str]], every: list[Group]
+    live: Live, target: Target, refusal: Event | None, parts: list[tuple[int, str]], every: tuple[Group, ...]
 ) -> Iterator[Cause]:
     """C4, C5, C20, C21: the node that Cluster Autoscaler expects of a group doesn't take the pod."""
     if refusal is None or any(part in text for _, text in parts for part, _ in _STATES):
