@@ -65,6 +65,7 @@ class Collector:
         self._api, self._namespace = api, namespace
         self._lists: dict[str, dict[str, Any]] = {}
         self._errors: dict[str, str] = {}
+        self._missing: set[str] = set()
         self._over = ""
         self.at: datetime = now().replace(microsecond=0)
 
@@ -78,7 +79,7 @@ class Collector:
             versions = groups.get(group) if groups is not None else [_GUESSED.get(group, "v1")]
             if versions is None:
                 # The group isn't installed, so no such object exists.
-                self._lists[resource] = {"kind": "List", "apiVersion": "v1", "items": []}
+                self._missing.add(resource)
             else:
                 self._list(resource, _path(name, group, versions[0], self._namespace_of(resource)))
         for each in CONFIG_MAPS:
@@ -158,6 +159,8 @@ class Collector:
             kind = RESOURCES.get(name)
             if kind is not None:
                 (found.cut if "metadata" in content else found.complete).add(kind)
+        found.unknown_kinds |= {RESOURCES[each] for each in self._missing}
+        found.complete |= found.unknown_kinds
         found.objects = _unlike(found.objects)
         found.refused += [NotLooked(name, why) for name, why in self._errors.items()]
         return found
@@ -173,6 +176,8 @@ class Collector:
             written.writestr("time.txt", self.at.astimezone(timezone.utc).isoformat())
             for name, content in (*self._lists.items(), *(answers or {}).items()):
                 written.writestr(f"{name}.json", json.dumps(content, indent=1) + "\n")
+            for name in self._missing:
+                written.writestr(f"{name}.err", f"error: the server doesn't have a resource type {name}\n")
             for name, why in self._errors.items():
                 written.writestr(f"{name}.err", why + "\n")
 

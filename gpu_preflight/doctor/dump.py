@@ -126,6 +126,7 @@ class Dump:
         complete: Kinds whose list is certainly complete, because a file with the name of the resource has it.
         listed: Kinds that occur in a list of another file. Such a list is probably complete.
         cut: Kinds of which a page is missing.
+        unknown_kinds: Kinds that the API server doesn't have, so that no such object exists.
         refused: Resources and AWS commands that weren't readable, with the error text.
         aws: Answers of the AWS CLI by their key, each as (file, answer).
         logs: The last lines of each container, by (namespace, pod, container).
@@ -137,6 +138,7 @@ class Dump:
     complete: set[str] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     cut: set[str] = field(default_factory=set)
+    unknown_kinds: set[str] = field(default_factory=set)
     refused: list[NotLooked] = field(default_factory=list)
     aws: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
     logs: dict[tuple[str, str, str], str] = field(default_factory=dict)
@@ -218,6 +220,7 @@ def _read_error(name: str, text: str, found: Dump) -> None:
     line = " ".join(text.split())[:300]
     if kind is not None and _NO_SUCH_RESOURCE.search(text):
         found.complete.add(kind)
+        found.unknown_kinds.add(kind)
     elif line:
         found.refused.append(NotLooked(name, line))
 

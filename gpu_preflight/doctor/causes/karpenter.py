@@ -53,12 +53,15 @@ _FAULTS = (
     _Fault(
         "did not tolerate taint", "K7", ("taint",), "has a taint that the pod doesn't tolerate", "add the toleration"
     ),
-    _Fault(
-        "does not have known values",
-        "K5",
-        ("label",),
-        "doesn't know a label that the pod selects",
-        "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector",
+    *(
+        _Fault(
+            text,
+            "K5",
+            ("label",),
+            "doesn't know a label that the pod selects",
+            "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector",
+        )
+        for text in ("does not have known values", "specify a well known label")
     ),
     _Fault(
         "unsatisfiable topology constraint",
@@ -80,6 +83,13 @@ _FAULTS = (
         ("resource",),
         "has no instance type that is large enough for the pod and the DaemonSets",
         "add a larger instance type to the NodePool, or request less",
+    ),
+    _Fault(
+        "filtered out all",
+        "K9",
+        (),
+        "has requirements that no instance type meets",
+        "correct the requirements of the NodePool: architecture, instance types and GPU must belong together",
     ),
     _Fault("no instance type has the required offering", "K10", (), *_NO_OFFERING),
     _Fault("had enough resources, had a required offering", "K10", (), *_NO_OFFERING),
@@ -140,6 +150,10 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
             message = "The cluster has NodePools and no Deployment of Karpenter"
             seen = (Evidence(title(own[0]), "", "exists"), Evidence("deployments.apps", "items", "without Karpenter"))
             yield Cause("K1", title(own[0]), message, "likely", seen, "install Karpenter")
+        elif certainty == "proven" and not every and "NodePool" not in live.dump.unknown_kinds:
+            message = "The cluster has Karpenter's definitions and no NodePool, so Karpenter launches nothing"
+            proof = Evidence("nodepools.karpenter.sh", "items", "[]")
+            yield Cause("K2", "NodePools", message, "likely", (proof,), "create a NodePool with GPU instance types")
         return
     if (fault := controller_faults(live, deployment)) is not None:
         if own or not every:

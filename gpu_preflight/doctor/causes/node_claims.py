@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_facts.labels import NODE_POOL
+from gpu_preflight.cluster.software import unremoved_taints
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
     claims,
@@ -19,7 +20,7 @@ from gpu_preflight.doctor.capacity import (
     node_pools,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Clock
+from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig
@@ -77,7 +78,9 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
     elif age < _USUAL_SECONDS:
         message = f"{name} was created {minutes} ago and waits at {waiting.type}: {text}"
         clock = Clock("Karpenter deletes a NodeClaim without a node", since, "15 minutes", _LIVENESS)
-        yield Cause("K17", name, message, "proven", shown, "wait for the node", command, clock=clock)
+        if waiting.reason == "StartupTaintsExist" and (cause := _unremoved(live, claim, text, shown)) is not None:
+            yield cause
+        yield Cause("K17", name, message, "likely", shown, "wait for the node", command, clock=clock)
     elif waiting.type == "Registered":
         clock = Clock("Karpenter deletes the NodeClaim and retries", since, "15 minutes", _LIVENESS)
         instance = instance_id(claim)
@@ -93,6 +96,18 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
         id, fault, fix = _INITIALIZED[waiting.reason]
         message = f"{name} isn't initialized after {minutes}, because {fault}: {text}"
         yield Cause(id, name, message, "proven", shown, fix, command)
+
+
+def _unremoved(live: Live, claim: Object, text: str, shown: tuple[Evidence, ...]) -> Cause | None:
+    """K24 of a young node: nothing in the cluster is known to remove its startup taint."""
+    name = str(claim.labels.get(NODE_POOL))
+    pools = (each for each in live.case.cluster.pools if each.name == name)
+    taints = [str(one) for each in pools for one in unremoved_taints(each, live.case.cluster)]
+    if not any(each.split("=")[0].split(":")[0] in text for each in taints) or live.certainty("DaemonSet") is None:
+        return None
+    message = f"nothing in the cluster is known to remove startup taint {', '.join(taints)} of {title(claim)}: {text}"
+    fix = f"install the component that removes the taint, or remove it from startupTaints of NodePool {name}"
+    return Cause("K24", title(claim), message, "likely", shown, fix)
 
 
 def _refused(live: Live, target: Target) -> Iterator[Cause]:

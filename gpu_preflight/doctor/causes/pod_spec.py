@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from gpu_facts.labels import ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.doctor.cause import Cause, Evidence, weaker
@@ -94,7 +95,9 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if scheduled is None:
         yield from _missing_claims(live, target)
     if scheduled is not None and scheduled.status == "False" and not target.read.gates:
-        yield from _reported(live, target, scheduled.message, live.of_condition(pod, scheduled))
+        found = list(_reported(live, target, scheduled.message, live.of_condition(pod, scheduled)))
+        yield from found
+        yield from _zone_conflict(live, target) if not any(each.id == "V5" for each in found) else ()
     elif events := live.events_of(pod, reason="FailedScheduling", component=_DEFAULT):
         yield from _reported(live, target, events[0].message, live.of_event(events[0]))
 
@@ -176,6 +179,24 @@ def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> I
             yield _other_pod_cause(live, target, id, fault.format(pod=target.title), fix, evidence)
             if id in ("P13", "S8"):
                 return
+
+
+def _zone_conflict(live: Live, target: Target) -> Iterator[Cause]:
+    """Yield a volume in a zone that no GPU node is in, and in which no pool launches one."""
+    verdict = live.verdict(target)
+    pools = [each for each in verdict.pools if live.may_grow(each.pool)] if verdict is not None else []
+    refused = [each for each in pools if any(one.kind in ("volume", "topology") for one in each.reasons)]
+    for volume, zones in _zoned_volumes(live, target):
+        nodes = [each.node for each in live.fits(target) if not each.unknown]
+        if nodes and any(str(each.labels.get(ZONE)) in zones for each in nodes):
+            continue
+        if pools and len(refused) == len(pools):
+            proof = Evidence(f"PersistentVolume {volume}", "spec.nodeAffinity", ", ".join(zones))
+            text = (
+                f"{target.title} uses volume {volume} in zone {', '.join(zones)}, where no pool launches a node for it"
+            )
+            fix = "add the zone of the volume to a pool, or copy the data to a volume in a zone of the pools"
+            yield Cause("V5", target.title, text, "likely", (proof,), fix)
 
 
 def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, evidence: Evidence) -> Cause:

@@ -93,7 +93,7 @@ class DoctorCase:
         wrong = []
         for each in found:
             is_right = each.id in (*self.first, *self.also)
-            if is_right and CONFIDENCES.index(each.confidence) < _index(self.confidence):
+            if each.id == found[0].id and is_right and CONFIDENCES.index(each.confidence) < _index(self.confidence):
                 wrong.append(f"{each.id} is {each.confidence}, and at most {self.confidence} is right")
             elif each.id in self.never and each.confidence == "proven":
                 wrong.append(f"{each.id} is wrongly proven")
