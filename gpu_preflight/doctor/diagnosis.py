@@ -29,6 +29,8 @@ _GROUPS = (
     "launch",
     "join",
     "gpu_stack",
+    "rejections",
+    "health",
     "containers",
     "pod_scaling",
 )

@@ -384,15 +384,16 @@ class Live:
 
     def fits(self, target: Target) -> list[NodeFit]:
         """Return for each node why it doesn't take a pod."""
-        return [self._fit(node, target.read) for node in self.nodes]
+        return [self.fit(node, target.read) for node in self.nodes]
 
-    def _fit(self, node: Object, pod: Pod) -> NodeFit:
+    def fit(self, node: Object, pod: Pod, *, daemon: bool = False) -> NodeFit:
+        """Return why a node doesn't take a pod, which may belong to a DaemonSet."""
         have, free = self.allocatable(node), self.free(node)
         labels = {key: exactly(str(value)) for key, value in node.labels.items()}
         wanted = {name: amount for name, amount in pod.requests.items() if amount}
         small = {name: (amount, have[name]) for name, amount in wanted.items() if name in have and amount > have[name]}
         unmet = [one for one, answer in pod.selection.unmet(labels) if answer is Answer.NO]
-        taints = [one for one, _ in untolerated(pod.tolerations, self.taints(node))]
+        taints = [one for one, _ in untolerated(pod.tolerations, self.taints(node), daemon=daemon)]
         cordoned = node.spec.get("unschedulable") is True
         return NodeFit(
             node,

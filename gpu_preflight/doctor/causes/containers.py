@@ -1,13 +1,348 @@
-"""TODO."""
+"""Causes after kubelet accepted the pod: sandbox, image, start, program, probes, eviction.
+
+Texts of programs are in logs, which the dump has only if they were written into it.
+
+Sources: kubernetes v1.36.2 pkg/kubelet/events/event.go, pkg/kubelet/images/image_manager.go,
+pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go, containerd 2.1, NVIDIA/libnvidia-container src/cli (2026-11)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from shlex import join
 
-from gpu_preflight.doctor.cause import Cause
-from gpu_preflight.doctor.live import Live, Target
+from gpu_facts.light import regex
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mappings
+
+_SLOW_PULL_SECONDS = 180
+_SILENT_SECONDS = 600
+_SERIAL = "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls"
+_EVENTS_EXPIRE = "https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/"
+_NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+_QUOTED = regex(r'image "([^"]{1,1024})"')
+_ERROR = regex(r"(?:Failed to pull image \"[^\"]*\"|Back-off pulling image \"[^\"]*\"): (?:ErrImagePull: )?(.*)")
+# Parts of the error of a pull: id, texts, fault, fix. The first one that matches counts.
+_PULLS = (
+    ("P11", ("no match for platform",), "has no variant for the CPU architecture of the node", "Build it for both"),
+    ("I6", ("no space left on device",), "doesn't fit on the disk of the node", "Give the node a larger disk"),
+    (
+        "I2",
+        ("toomanyrequests", "429 Too Many"),
+        "was refused because of a rate limit of the registry",
+        "Log in to the registry with an image pull secret, or use a pull-through cache",
+    ),
+    (
+        "I2",
+        (
+            "no basic auth credentials",
+            "403 Forbidden",
+            "401 Unauthorized",
+            "pull access denied",
+            "authorization failed",
+        ),
+        "was denied by the registry",
+        "Allow the node role to pull from the repository, or add an image pull secret",
+    ),
+    (
+        "I5",
+        ("i/o timeout", "no such host", "connection refused", "TLS handshake timeout", "context deadline exceeded"),
+        "comes from a registry that the node can't reach",
+        "Add a NAT gateway or VPC endpoints for the registry to the subnet of the node",
+    ),
+    (
+        "I3",
+        ("not found", "manifest unknown", "name unknown", "InvalidImageName", "couldn't parse image", "Never"),
+        "doesn't exist",
+        "Correct the name or tag of the image",
+    ),
+)
+# Parts of the error of a sandbox or container start.
+_STARTS = (
+    ("R1", "failed to assign an IP address", "has no free address", "Use a larger subnet or prefix delegation"),
+    ("R3", "no runtime for", "has no container runtime handler of that name", "Install the NVIDIA Container Toolkit"),
+    ("R5", "driver/library version mismatch", "has a loaded driver of another version", "Reboot or replace the node"),
+    ("R5", "driver not loaded", "has no loaded NVIDIA driver", "Use an image with the NVIDIA driver"),
+    ("R5", "unsatisfied condition", "has an older driver than the image requires", "Use an older CUDA image"),
+    ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "Replace the node"),
+)
+# Texts in the log of a program. Shared memory and missing GPUs have conditions of their own.
+_NO_GPU = (
+    "no CUDA-capable device is detected",
+    "No CUDA GPUs are available",
+    "Found no NVIDIA driver on your system",
+    "CUDA_ERROR_NO_DEVICE",
+)
+_LOGS = (
+    (
+        "R6",
+        ("CUDA driver version is insufficient for CUDA runtime version",),
+        "needs a newer NVIDIA driver than node {node} has",
+        "Use an image with an older CUDA version, or nodes with a newer driver",
+    ),
+    (
+        "R8",
+        ("CUDA out of memory", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY"),
+        "needs more GPU memory than it gets",
+        "Reduce the batch size or the context length, or use a larger GPU or more GPUs",
+    ),
+    ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "Build it for both"),
+)
+_SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to open shared memory object")
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield why the containers of a pod on a node don't run."""
+    pod = target.pod
+    if pod is None or target.node is None or live.is_fine(pod):
+        return
+    if live.phase(pod) == "Failed" and dig(pod.content, "status", "reason") == "Evicted":
+        yield _evicted(live, pod)
+        return
+    found = [
+        *_sandbox(live, target, pod),
+        *_images(live, target, pod),
+        *_starts(live, target, pod),
+        *_logs(live, target, pod),
+        *_ends(live, target, pod),
+        *_init(live, pod),
+    ]
+    yield from found or _silent(live, pod)
+
+
+def _evicted(live: Live, pod: Object) -> Cause:
+    message = str(dig(pod.content, "status", "message") or "")
+    evidence = (Evidence(pod.title, "status.message", message),)
+    fix = "Request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
+    return Cause("R12", pod.title, f"The kubelet evicted {pod.title}: {message.strip()}", "proven", evidence, fix)
+
+
+def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    failed = next(iter(live.events_of(pod, reason="FailedCreatePodSandBox")), None)
+    if failed is None or live.phase(pod) != "Pending" or dig(pod.content, "status", "podIP"):
+        return
+    for id, part, fault, fix in _STARTS:
+        if part in failed.message:
+            message = f"Node {target.node} {fault} for {pod.title}"
+            yield Cause(id, f"Node {target.node}", message, "proven", (live.of_event(failed),), fix)
+            return
+
+
+def _images(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    for state in live.containers(pod):
+        image = _image(pod, state.name)
+        if state.waiting in _NOT_PULLED:
+            yield _not_pulled(live, target, pod, state, image)
+    yield from _slow_pull(live, pod)
+
+
+def _image(pod: Object, name: str) -> str:
+    every = (*mappings(pod.spec.get("containers")), *mappings(pod.spec.get("initContainers")))
+    return next((str(each.get("image")) for each in every if each.get("name") == name), "")
+
+
+def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, image: str) -> Cause:
+    """Return the cause that an image can't be pulled. The event Failed has the error, the back-off repeats it."""
+    events = [each for each in live.events_of(pod, reason="Failed") if f'image "{image}"' in each.message]
+    text = " ".join([state.waiting, state.message, *(each.message for each in events[:1])])
+    where = f"status.containerStatuses[{state.name}].state.waiting"
+    own = Evidence(pod.title, where, f"{state.waiting}: {state.message}" if state.message else state.waiting)
+    evidence = (own, *(live.of_event(each) for each in events[:1]))
+    secrets = next(iter(live.events_of(pod, reason="FailedToRetrieveImagePullSecret")), None)
+    for id, parts, fault, fix in _PULLS:
+        if any(part in text for part in parts):
+            error = _ERROR.search(events[0].message if events else state.message)
+            detail = f": {error[1]}" if error is not None else ""
+            message = f"Image {image} of {pod.title} {fault}{detail}"
+            excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") else ()
+            if id == "I2" and secrets is not None:
+                evidence += (live.of_event(secrets),)
+                fix = "Create the image pull secret that the pod names in its namespace"
+            return Cause(id, pod.title, message, "proven", evidence, fix, "", excluded)
+    message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
+    return Cause("I5", pod.title, message, "possible", evidence, "Read the events of the pod", _describe(pod))
+
+
+def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield the pull that takes longer than 3 minutes: the newest one that hasn't ended."""
+    waits = any(each.waiting in ("ContainerCreating", "PodInitializing") for each in live.containers(pod))
+    if not waits or live.phase(pod) != "Pending":
+        return
+    ended = {_pulled(each) for reason in ("Pulled", "Failed") for each in live.events_of(pod, reason=reason)}
+    started = [each for each in live.events_of(pod, reason="Pulling") if _pulled(each) not in ended]
+    age = live.seconds_since(started[0].time) if started else None
+    if age is None or age <= _SLOW_PULL_SECONDS:
+        return
+    image, rates = _pulled(started[0]), live.events_of(pod, reason="Pulled")
+    message = f"Image {image} of {pod.title} is being pulled for {age / 60:.0f} minutes"
+    clock = Clock("the pull ends", live.shown(started[0].time), "as long as the disk and network need", _SERIAL)
+    fix = "Wait, or use a faster disk, SOCI snapshotter or a node image with the container image"
+    evidence = tuple(map(live.of_event, (started[0], *rates[:1])))
+    excluded = ("no pull failed",)
+    yield Cause("I1", pod.title, message, "likely", evidence, fix, "", excluded, clock)
+
+
+def _pulled(event: Event) -> str:
+    found = _QUOTED.search(event.message)
+    return found[1] if found is not None else ""
+
+
+def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why the runtime can't start a container."""
+    failed = next((each for each in live.events_of(pod, reason="Failed") if each.message.startswith("Error: ")), None)
+    for state in live.containers(pod):
+        started = state.waiting in ("RunContainerError", "CreateContainerError", "CrashLoopBackOff")
+        is_start = started or state.ended in ("StartError", "ContainerCannotRun")
+        own = (state.message, state.last_message) if is_start else ()
+        text = " ".join([*own, failed.message if failed is not None and is_start else ""])
+        if "exec format error" in text:
+            yield _other_architecture(target, pod, _state_evidence(pod, state))
+            return
+        for id, part, fault, fix in _STARTS[2:]:
+            if part in text:
+                message = f"Node {target.node} {fault}, so container {state.name} of {pod.title} can't start"
+                evidence = (_state_evidence(pod, state), *((live.of_event(failed),) if failed is not None else ()))
+                excluded = ("the program didn't start, so the image itself isn't the fault",)
+                yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, "", excluded)
+                return
+
+
+def _other_architecture(target: Target, pod: Object, evidence: Evidence) -> Cause:
+    message = f"The image of {pod.title} is built for another CPU architecture than node {target.node}"
+    return Cause("P11", pod.title, message, "proven", (evidence,), "Build it for both, or select kubernetes.io/arch")
+
+
+def _state_evidence(pod: Object, state: ContainerState) -> Evidence:
+    """Return the state of a container, with the end of its last run."""
+    last = f", last run ended with {state.last_ended} and exit code {state.last_exit_code}" if state.last_ended else ""
+    text = state.last_message or state.message
+    now = state.waiting or (f"{state.ended}, exit code {state.exit_code}" if state.ended else "runs, not ready")
+    return Evidence(pod.title, f"status.containerStatuses[{state.name}]", f"{now}{last}{': ' + text if text else ''}")
+
+
+def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield what the logs of a program that ended, or that isn't ready, report."""
+    if not any(
+        each.ended not in ("", "Completed") or each.last_ended or not each.ready for each in live.containers(pod)
+    ):
+        return
+    for id, texts, fault, fix in _LOGS:
+        line = next(live.log_lines(pod, *texts), None)
+        if line is not None:
+            subject = "The image" if id == "P11" else f"Container {line[0]}"
+            message = f"{subject} of {pod.title} {fault.format(node=target.node)}"
+            sure: Confidence = "proven" if id == "P11" else "likely"
+            yield Cause(id, pod.title, message, sure, (_line(pod, line),), fix)
+    line = next(live.log_lines(pod, *_NO_GPU), None)
+    if line is not None and not target.read.asks_for_gpu:
+        message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
+        fix = "Add the limit nvidia.com/gpu to the container"
+        yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
+    line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
+    if line is not None and not _has_shared_memory(target, line[0]):
+        message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
+        fix = "Mount an emptyDir with the medium Memory at /dev/shm"
+        yield Cause("R9", pod.title, message, "likely", (_line(pod, line),), fix)
+
+
+def _line(pod: Object, line: tuple[str, str]) -> Evidence:
+    return Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])
+
+
+def _has_shared_memory(target: Target, container: str) -> bool:
+    volumes = {each.name for each in target.read.volumes if dig(each.source, "emptyDir", "medium") == "Memory"}
+    volumes |= {str(each.get("name")) for each in mappings(target.spec.get("volumes")) if dig(each, "emptyDir", "medium") == "Memory"}  # fmt: skip
+    found = (each for each in target.read.every_container if each.name == container)
+    return any(each.mounts.get("/dev/shm") in volumes for each in found)
+
+
+def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why containers ended: out of memory, a probe, or an error of the program."""
+    for state in live.containers(pod):
+        evidence = (_state_evidence(pod, state),)
+        if "OOMKilled" in (state.ended, state.last_ended):
+            message = (
+                f"Container {state.name} of {pod.title} used more memory than its limit {_limit(target, state.name)}"
+            )
+            yield Cause("R7", pod.title, message, "proven", evidence, "Raise the memory limit of the container")
+        elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
+            probe = "startup" if "startup" in killed.message else "liveness"
+            unhealthy = next(iter(live.events_of(pod, reason="Unhealthy")), None)
+            seen = (live.of_event(killed), *((live.of_event(unhealthy),) if unhealthy is not None else ()))
+            message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
+            fix = "Give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
+            excluded = ("the container wasn't killed for its memory",)
+            yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, "", excluded)
+        if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or _has_crashed(state):
+            yield _crash(live, pod, state, evidence)
+
+
+def _has_crashed(state: ContainerState) -> bool:
+    return state.restarts > 1 and bool(state.last_exit_code) and not state.ready and not state.waiting
+
+
+def _limit(target: Target, name: str) -> str:
+    found = next((each for each in target.read.every_container if each.name == name), None)
+    return known_text(found.limits.get("memory")) or "of the node" if found is not None else "of the node"
+
+
+def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
+    events = live.events_of(pod, reason="Killing")
+    return next((e for e in events if f"ontainer {name} failed" in e.message and "probe" in e.message), None)
+
+
+def _crash(live: Live, pod: Object, state: ContainerState, evidence: tuple[Evidence, ...]) -> Cause:
+    """Return the cause that a container ends again and again. Other causes explain why, if there are any."""
+    code = state.exit_code if state.exit_code is not None else state.last_exit_code
+    log = dict(live.logs(pod)).get(state.name, "").strip().splitlines()
+    times = f", after {state.restarts} restarts" if state.restarts else ""
+    message = f"Container {state.name} of {pod.title} ended with exit code {code}{times}"
+    evidence += (_line(pod, (state.name, log[-1].strip())),) if log else ()
+    previous = ["--previous"] if state.restarts else []
+    command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name, *previous])
+    return Cause(
+        "R14", pod.title, message, "proven", evidence, "Fix the error that the log of the program has", command
+    )
+
+
+def _init(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield the init container that hasn't ended."""
+    sidecars = {str(e.get("name")) for e in mappings(pod.spec.get("initContainers")) if e.get("restartPolicy")}
+    for state in live.containers(pod):
+        runs = state.init and not (state.waiting or state.ended)
+        if runs and state.name not in sidecars and live.phase(pod) == "Pending":
+            began = _began(pod, state.name)
+            message = f"Init container {state.name} of {pod.title} hasn't ended, so its containers don't start"
+            command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name])
+            evidence = (Evidence(pod.title, f"status.initContainerStatuses[{state.name}]", f"running since {began}"),)
+            clock = Clock("the init container ends", began, "as long as its work takes", _EVENTS_EXPIRE)
+            fix = "Read its log: a download of a model takes long, anything else may wait for another component"
+            cause = Cause("R15", pod.title, message, "proven", evidence, fix, command)
+            yield replace(cause, clock=clock) if began else cause
+            return
+
+
+def _began(pod: Object, name: str) -> str:
+    statuses = mappings(dig(pod.content, "status", "initContainerStatuses"))
+    found = next((each for each in statuses if each.get("name") == name), {})
+    return str(dig(found, "state", "running", "startedAt") or "")
+
+
+def _silent(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a pod waits for long, and nothing reports why."""
+    waits = [each for each in live.containers(pod) if each.waiting in ("ContainerCreating", "PodInitializing")]
+    age = live.seconds_since(live.created(pod))
+    warned = [each for each in live.events_of(pod) if each.type == "Warning"]
+    if not waits or warned or age is None or age <= _SILENT_SECONDS or live.phase(pod) != "Pending":
+        return
+    message = f"{pod.title} waits on its node for {age / 60:.0f} minutes, and no event reports why"
+    evidence = (Evidence(pod.title, f"status.containerStatuses[{waits[0].name}]", waits[0].waiting),)
+    fix = "Delete the pod, so that its owner creates it again and new events appear"
+    yield Cause("R16", pod.title, message, "possible", evidence, fix, _describe(pod))
+
+
+def _describe(pod: Object) -> str:
+    return join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name])

@@ -1,13 +1,137 @@
-"""TODO."""
+"""Causes of volumes after the pod has a node: attach and mount. The scheduler's causes are in `scheduling`.
+
+Sources: kubernetes v1.36.2 pkg/controller/volume/attachdetach/reconciler/reconciler.go,
+pkg/volume/util/operationexecutor/operation_generator.go, pkg/kubelet/events/event.go (2026-11)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import join
 
-from gpu_preflight.doctor.cause import Cause
-from gpu_preflight.doctor.live import Live, Target
+from gpu_facts.light import regex
+from gpu_preflight.doctor.cause import Cause, Clock, Evidence
+from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text
+
+_VOLUME = regex(r'for volume "([^"]{1,253})"')
+_SIX_MINUTES = "kubernetes v1.36.2 pkg/controller/volume/attachdetach/attach_detach_controller.go"
+_ONE_POD = "ReadWriteOncePod access mode already in-use"
+# Parts of a mount error, with the fix.
+_MOUNT_FIXES = (
+    ('secret "', "Create the Secret in the namespace of the pod"),
+    ('configmap "', "Create the ConfigMap in the namespace of the pod"),
+    (
+        "not found in the list of registered CSI drivers",
+        "Install the CSI driver, and let its DaemonSet run on the node",
+    ),
+    ("timed out waiting for the condition", "Read the events of the volume and the log of its CSI driver"),
+    ("mount.nfs", "Allow NFS (TCP 2049) from the node to the file system in its security group"),
+)
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield the causes of volumes of a pod."""
+    if target.pod is None or live.phase(target.pod) not in ("Pending", "Running"):
+        return
+    if target.node is None:
+        yield from _one_pod_only(live, target, target.pod)
+        return
+    if not live.is_fine(target.pod):
+        yield from _attach(live, target, target.pod)
+        yield from _mount(live, target.pod)
+
+
+def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why a volume can't be attached to the node."""
+    for event in live.events_of(pod, reason="FailedAttachVolume")[:1]:
+        name = _name(event)
+        if "Multi-Attach error" in event.message:
+            yield _in_use(live, target, pod, event, name)
+            return
+        errors = [each for each in live.objects("VolumeAttachment") if _attaches(each, name, target.node)]
+        status = [each for each in errors if known_text(dig(each.content, "status", "attachError", "message"))]
+        text = str(dig(status[0].content, "status", "attachError", "message")) if status else event.message
+        own = tuple(Evidence(each.title, "status.attachError.message", text) for each in status[:1])
+        message = f"Volume {name} can't be attached to node {target.node}: {text}"
+        csi = live.object("CSINode", str(target.node))
+        drivers = [str(each.get("name")) for each in dig(csi.spec, "drivers") or []] if csi is not None else []
+        fix = "Fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
+        driver = _driver(live, name)
+        if csi is not None and driver and driver not in drivers:
+            fix = f"Let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
+            own += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
+        yield Cause("V8", f"volume {name}", message, "proven", (*own, live.of_event(event)), fix)
+
+
+def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) -> Cause:
+    """Return the cause that another node has the volume."""
+    users = [each for each in _users(live, pod, name) if each.spec.get("nodeName") != target.node]
+    node = live.object("Node", str(users[0].spec.get("nodeName"))) if users else None
+    ready = live.condition(node, "Ready") if node is not None else None
+    clock = None
+    if node is not None and (ready is None or ready.status != "True"):
+        waits = f"the attach controller detaches the volume from node {node.name} by force"
+        clock = Clock(waits, live.shown(ready.time) if ready else "", "6 minutes", _SIX_MINUTES)
+    by = f" by {users[0].title} on node {users[0].spec.get('nodeName')}" if users else " on another node"
+    message = f"Volume {name} is in use{by}, and it can be attached to one node only"
+    fix = "Delete the other pod, or use a volume that several nodes can mount"
+    command = join(["kubectl", "delete", "pod", "-n", users[0].namespace, users[0].name]) if users else ""
+    evidence = (live.of_event(event), *(Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2]))  # fmt: skip
+    return Cause("V7", f"volume {name}", message, "proven", evidence, fix, command, clock=clock)
+
+
+def _users(live: Live, pod: Object, volume: str) -> list[Object]:
+    """Return the other pods that use a claim of a pod that is bound to a volume."""
+    bound = {each.name for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.spec.get("volumeName") == volume}  # fmt: skip
+    claims = bound & _claims(live, pod)
+    running = (each for pods in live.pods_by_node.values() for each in pods)
+    return [each for each in running if each is not pod and each.namespace == pod.namespace and claims & _claims(live, each)]  # fmt: skip
+
+
+def _claims(live: Live, pod: Object) -> set[str]:
+    return {str(each.claim) for each in live.target(pod).read.volumes if each.claim}
+
+
+def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a claim for one pod is in use, which the scheduler reports."""
+    scheduled = live.condition(pod, "PodScheduled")
+    if scheduled is None or _ONE_POD not in scheduled.message:
+        return
+    claims = _claims(live, pod)
+    every = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
+    users = [each for each in every if claims & _claims(live, each)]
+    by = f" by {users[0].title}" if users else ""
+    message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
+    fix = "Delete the other pod, or use the access mode ReadWriteOnce"
+    yield Cause("V7", pod.title, message, "proven", (live.of_condition(pod, scheduled),), fix)
+
+
+def _mount(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield why a volume can't be mounted."""
+    failed = live.events_of(pod, reason="FailedMount")
+    exact = [each for each in failed if "failed for volume" in each.message]
+    if not failed or (not exact and live.events_of(pod, reason="FailedAttachVolume")):
+        return
+    event = (exact or failed)[0]
+    fixes = (fix for part, fix in _MOUNT_FIXES if part in event.message)
+    fix = next(fixes, "Fix what the error names")
+    detail = event.message.partition(" : ")[2] or event.message
+    name = _name(event)
+    message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
+    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.of_event(event),), fix)
+
+
+def _name(event: Event) -> str:
+    found = _VOLUME.search(event.message)
+    return found[1] if found is not None else "of the pod"
+
+
+def _attaches(each: Object, volume: str, node: str | None) -> bool:
+    return dig(each.spec, "source", "persistentVolumeName") == volume and each.spec.get("nodeName") == node
+
+
+def _driver(live: Live, volume: str) -> str:
+    found = live.object("PersistentVolume", volume)
+    return str(dig(found.spec, "csi", "driver") or "") if found is not None else ""
