@@ -3,7 +3,8 @@
 Texts of programs are in logs, which the dump has only if they were written into it.
 
 Sources: kubernetes v1.36.2 pkg/kubelet/events/event.go, pkg/kubelet/images/image_manager.go,
-pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go, containerd 2.1, NVIDIA/libnvidia-container src/cli (2026-11)
+pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go, containerd 2.1 internal/cri,
+NVIDIA/libnvidia-container src/cli (2026-11)
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text, mappings
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
 _SLOW_PULL_SECONDS = 180
 _SILENT_SECONDS = 600
@@ -27,13 +28,13 @@ _QUOTED = regex(r'image "([^"]{1,1024})"')
 _ERROR = regex(r"(?:Failed to pull image \"[^\"]*\"|Back-off pulling image \"[^\"]*\"): (?:ErrImagePull: )?(.*)")
 # Parts of the error of a pull: id, texts, fault, fix. The first one that matches counts.
 _PULLS = (
-    ("P11", ("no match for platform",), "has no variant for the CPU architecture of the node", "Build it for both"),
-    ("I6", ("no space left on device",), "doesn't fit on the disk of the node", "Give the node a larger disk"),
+    ("P11", ("no match for platform",), "has no variant for the CPU architecture of the node", "build it for both"),
+    ("I6", ("no space left on device",), "doesn't fit on the disk of the node", "give the node a larger disk"),
     (
         "I2",
         ("toomanyrequests", "429 Too Many"),
         "was refused because of a rate limit of the registry",
-        "Log in to the registry with an image pull secret, or use a pull-through cache",
+        "log in to the registry with an image pull secret, or use a pull-through cache",
     ),
     (
         "I2",
@@ -45,29 +46,29 @@ _PULLS = (
             "authorization failed",
         ),
         "was denied by the registry",
-        "Allow the node role to pull from the repository, or add an image pull secret",
+        "allow the node role to pull from the repository, or add an image pull secret",
     ),
     (
         "I5",
         ("i/o timeout", "no such host", "connection refused", "TLS handshake timeout", "context deadline exceeded"),
         "comes from a registry that the node can't reach",
-        "Add a NAT gateway or VPC endpoints for the registry to the subnet of the node",
+        "add a NAT gateway or VPC endpoints for the registry to the subnet of the node",
     ),
     (
         "I3",
         ("not found", "manifest unknown", "name unknown", "InvalidImageName", "couldn't parse image", "Never"),
         "doesn't exist",
-        "Correct the name or tag of the image",
+        "correct the name or tag of the image",
     ),
 )
 # Parts of the error of a sandbox or container start.
 _STARTS = (
-    ("R1", "failed to assign an IP address", "has no free address", "Use a larger subnet or prefix delegation"),
-    ("R3", "no runtime for", "has no container runtime handler of that name", "Install the NVIDIA Container Toolkit"),
-    ("R5", "driver/library version mismatch", "has a loaded driver of another version", "Reboot or replace the node"),
-    ("R5", "driver not loaded", "has no loaded NVIDIA driver", "Use an image with the NVIDIA driver"),
-    ("R5", "unsatisfied condition", "has an older driver than the image requires", "Use an older CUDA image"),
-    ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "Replace the node"),
+    ("R1", "failed to assign an IP address", "has no free address", "use a larger subnet or prefix delegation"),
+    ("R3", "no runtime for", "has no container runtime handler {handler}", "install the NVIDIA Container Toolkit"),
+    ("R5", "driver/library version mismatch", "has a loaded driver of another version", "reboot or replace the node"),
+    ("R5", "driver not loaded", "has no loaded NVIDIA driver", "use an image with the NVIDIA driver"),
+    ("R5", "unsatisfied condition", "has an older driver than the image requires", "use an older CUDA image"),
+    ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "replace the node"),
 )
 # Texts in the log of a program. Shared memory and missing GPUs have conditions of their own.
 _NO_GPU = (
@@ -81,15 +82,15 @@ _LOGS = (
         "R6",
         ("CUDA driver version is insufficient for CUDA runtime version",),
         "needs a newer NVIDIA driver than node {node} has",
-        "Use an image with an older CUDA version, or nodes with a newer driver",
+        "use an image with an older CUDA version, or nodes with a newer driver",
     ),
     (
         "R8",
         ("CUDA out of memory", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY"),
         "needs more GPU memory than it gets",
-        "Reduce the batch size or the context length, or use a larger GPU or more GPUs",
+        "reduce the batch size or the context length, or use a larger GPU or more GPUs",
     ),
-    ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "Build it for both"),
+    ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "build it for both"),
 )
 _SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to open shared memory object")
 
@@ -116,7 +117,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 def _evicted(live: Live, pod: Object) -> Cause:
     message = str(dig(pod.content, "status", "message") or "")
     evidence = (Evidence(pod.title, "status.message", message),)
-    fix = "Request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
+    fix = "request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
     return Cause("R12", pod.title, f"The kubelet evicted {pod.title}: {message.strip()}", "proven", evidence, fix)
 
 
@@ -126,7 +127,8 @@ def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         return
     for id, part, fault, fix in _STARTS:
         if part in failed.message:
-            message = f"Node {target.node} {fault} for {pod.title}"
+            handler = target.read.runtime_class or "of its RuntimeClass"
+            message = f"Node {target.node} {fault.format(handler=handler)} for {pod.title}"
             yield Cause(id, f"Node {target.node}", message, "proven", (live.of_event(failed),), fix)
             return
 
@@ -146,7 +148,8 @@ def _image(pod: Object, name: str) -> str:
 
 def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, image: str) -> Cause:
     """Return the cause that an image can't be pulled. The event Failed has the error, the back-off repeats it."""
-    events = [each for each in live.events_of(pod, reason="Failed") if f'image "{image}"' in each.message]
+    failed = [each for each in live.events_of(pod, reason="Failed") if "Failed to pull image" in each.message]
+    events = [each for each in failed if f'image "{image}"' in each.message] or failed
     text = " ".join([state.waiting, state.message, *(each.message for each in events[:1])])
     where = f"status.containerStatuses[{state.name}].state.waiting"
     own = Evidence(pod.title, where, f"{state.waiting}: {state.message}" if state.message else state.waiting)
@@ -163,7 +166,7 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
                 fix = "Create the image pull secret that the pod names in its namespace"
             return Cause(id, pod.title, message, "proven", evidence, fix, "", excluded)
     message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
-    return Cause("I5", pod.title, message, "possible", evidence, "Read the events of the pod", _describe(pod))
+    return Cause("I5", pod.title, message, "possible", evidence, "read the events of the pod", _describe(pod))
 
 
 def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:
@@ -179,7 +182,7 @@ def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:
     image, rates = _pulled(started[0]), live.events_of(pod, reason="Pulled")
     message = f"Image {image} of {pod.title} is being pulled for {age / 60:.0f} minutes"
     clock = Clock("the pull ends", live.shown(started[0].time), "as long as the disk and network need", _SERIAL)
-    fix = "Wait, or use a faster disk, SOCI snapshotter or a node image with the container image"
+    fix = "wait, or use a faster disk, SOCI snapshotter or a node image with the container image"
     evidence = tuple(map(live.of_event, (started[0], *rates[:1])))
     excluded = ("no pull failed",)
     yield Cause("I1", pod.title, message, "likely", evidence, fix, "", excluded, clock)
@@ -212,7 +215,7 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 def _other_architecture(target: Target, pod: Object, evidence: Evidence) -> Cause:
     message = f"The image of {pod.title} is built for another CPU architecture than node {target.node}"
-    return Cause("P11", pod.title, message, "proven", (evidence,), "Build it for both, or select kubernetes.io/arch")
+    return Cause("P11", pod.title, message, "proven", (evidence,), "build it for both, or select kubernetes.io/arch")
 
 
 def _state_evidence(pod: Object, state: ContainerState) -> Evidence:
@@ -239,12 +242,12 @@ def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     line = next(live.log_lines(pod, *_NO_GPU), None)
     if line is not None and not target.read.asks_for_gpu:
         message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
-        fix = "Add the limit nvidia.com/gpu to the container"
+        fix = "add the limit nvidia.com/gpu to the container"
         yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
     line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
     if line is not None and not _has_shared_memory(target, line[0]):
         message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
-        fix = "Mount an emptyDir with the medium Memory at /dev/shm"
+        fix = "mount an emptyDir with the medium Memory at /dev/shm"
         yield Cause("R9", pod.title, message, "likely", (_line(pod, line),), fix)
 
 
@@ -253,10 +256,11 @@ def _line(pod: Object, line: tuple[str, str]) -> Evidence:
 
 
 def _has_shared_memory(target: Target, container: str) -> bool:
-    volumes = {each.name for each in target.read.volumes if dig(each.source, "emptyDir", "medium") == "Memory"}
-    volumes |= {str(each.get("name")) for each in mappings(target.spec.get("volumes")) if dig(each, "emptyDir", "medium") == "Memory"}  # fmt: skip
+    """Whether a volume in memory is mounted at /dev/shm in a container."""
+    volumes = mappings(target.spec.get("volumes"))
+    in_memory = {str(each.get("name")) for each in volumes if dig(each, "emptyDir", "medium") == "Memory"}
     found = (each for each in target.read.every_container if each.name == container)
-    return any(each.mounts.get("/dev/shm") in volumes for each in found)
+    return any(each.mounts.get("/dev/shm") in in_memory for each in found)
 
 
 def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -264,16 +268,14 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     for state in live.containers(pod):
         evidence = (_state_evidence(pod, state),)
         if "OOMKilled" in (state.ended, state.last_ended):
-            message = (
-                f"Container {state.name} of {pod.title} used more memory than its limit {_limit(target, state.name)}"
-            )
-            yield Cause("R7", pod.title, message, "proven", evidence, "Raise the memory limit of the container")
+            message = f"Container {state.name} of {pod.title} used more memory than {_limit(target, state.name)}"
+            yield Cause("R7", pod.title, message, "proven", evidence, "raise the memory limit of the container")
         elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
             probe = "startup" if "startup" in killed.message else "liveness"
             unhealthy = next(iter(live.events_of(pod, reason="Unhealthy")), None)
             seen = (live.of_event(killed), *((live.of_event(unhealthy),) if unhealthy is not None else ()))
             message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
-            fix = "Give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
+            fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
             excluded = ("the container wasn't killed for its memory",)
             yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, "", excluded)
         if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or _has_crashed(state):
@@ -286,7 +288,8 @@ def _has_crashed(state: ContainerState) -> bool:
 
 def _limit(target: Target, name: str) -> str:
     found = next((each for each in target.read.every_container if each.name == name), None)
-    return known_text(found.limits.get("memory")) or "of the node" if found is not None else "of the node"
+    limit = known_text(mapping(found.limits).get("memory")) if found is not None else None
+    return f"its limit {limit}" if limit else "its node has"
 
 
 def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
@@ -304,7 +307,7 @@ def _crash(live: Live, pod: Object, state: ContainerState, evidence: tuple[Evide
     previous = ["--previous"] if state.restarts else []
     command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name, *previous])
     return Cause(
-        "R14", pod.title, message, "proven", evidence, "Fix the error that the log of the program has", command
+        "R14", pod.title, message, "proven", evidence, "fix the error that the log of the program has", command
     )
 
 
@@ -319,7 +322,7 @@ def _init(live: Live, pod: Object) -> Iterator[Cause]:
             command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name])
             evidence = (Evidence(pod.title, f"status.initContainerStatuses[{state.name}]", f"running since {began}"),)
             clock = Clock("the init container ends", began, "as long as its work takes", _EVENTS_EXPIRE)
-            fix = "Read its log: a download of a model takes long, anything else may wait for another component"
+            fix = "read its log: a download of a model takes long, anything else may wait for another component"
             cause = Cause("R15", pod.title, message, "proven", evidence, fix, command)
             yield replace(cause, clock=clock) if began else cause
             return
@@ -340,7 +343,7 @@ def _silent(live: Live, pod: Object) -> Iterator[Cause]:
         return
     message = f"{pod.title} waits on its node for {age / 60:.0f} minutes, and no event reports why"
     evidence = (Evidence(pod.title, f"status.containerStatuses[{waits[0].name}]", waits[0].waiting),)
-    fix = "Delete the pod, so that its owner creates it again and new events appear"
+    fix = "delete the pod, so that its owner creates it again and new events appear"
     yield Cause("R16", pod.title, message, "possible", evidence, fix, _describe(pod))
 
 

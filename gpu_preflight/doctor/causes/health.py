@@ -16,7 +16,7 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
-from gpu_preflight.doctor.causes.gpu_stack import nodes_without_devices
+from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, nodes_without_devices
 from gpu_preflight.doctor.live import Condition, Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping
@@ -32,15 +32,6 @@ _SENTINEL = (
     ("H3", ("Gpu", "NVSwitchFatalError", "NVSwitchDown", "SysLogsSXIDError")),
 )
 _NODE_TAINTS = "node.kubernetes.io/"
-# How a program reports a fault of the GPU.
-_DEVICE_ERRORS = (
-    "uncorrectable",
-    "ECC error",
-    "GPU is lost",
-    "fallen off the bus",
-    "unspecified launch failure",
-    "Xid",
-)
 _REPAIR = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 
 
@@ -98,16 +89,18 @@ def _fault(live: Live, node: Object, condition: Condition, id: str) -> Cause:
         "H1": f"has the fatal GPU error XID {code}" if code else f"has a fatal GPU error: {condition.message}",
         "H2": f"misses a GPU: {condition.message}",
     }.get(id, f"has a GPU fault: {condition.reason}: {condition.message}")
-    fix = "Drain the node and replace it"
+    fix = "drain the node and replace it"
     if condition.reason == "DCGMError":
-        fix = "Check that the dcgm-server pod of the node runs, because the agent can't reach it"
+        fix = "check that the dcgm-server pod of the node runs, because the agent can't reach it"
     clock = None
     if condition.type == _ACCELERATORS:
         takes = "10 minutes"
         clock = Clock("node repair replaces the node, if it is enabled", live.shown(condition.time), takes, _REPAIR)
     drain = join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"])
     message = f"Node {node.name} {text}"
-    return Cause(id, node.title, message, "proven", (live.of_condition(node, condition),), fix, drain, clock=clock)
+    return Cause(
+        id, f"Node {node.name}", message, "proven", (live.of_condition(node, condition),), fix, drain, clock=clock
+    )
 
 
 def _silent(live: Live, node: Object) -> Iterator[Cause]:
@@ -117,14 +110,14 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
         return
     if ready.reason == "NodeStatusNeverUpdated":
         return
-    message = f"The kubelet of node {node.name} is silent since {live.shown(ready.time)}"
-    fix = "Check the state of its EC2 instance, and terminate the instance if it is impaired"
+    message = f"The kubelet of node {node.name} hasn't reported since {live.shown(ready.time)}"
+    fix = "check the state of its EC2 instance, and terminate the instance if it is impaired"
     instance = str(node.spec.get("providerID") or "").rpartition("/")[2]
     command = join(["aws", "ec2", "describe-instance-status", "--instance-ids", instance]) if instance else ""
     clock = Clock("node repair replaces the node, if it is enabled", live.shown(ready.time), "30 minutes", _REPAIR)
     excluded = ("the node was Ready before, so it isn't a failed join",)
     evidence = (live.of_condition(node, ready),)
-    yield Cause("H5", node.title, message, "proven", evidence, fix, command, excluded, clock)
+    yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded, clock)
 
 
 def _repair(live: Live, node: Object) -> Iterator[Cause]:
@@ -135,15 +128,15 @@ def _repair(live: Live, node: Object) -> Iterator[Cause]:
     blocked = next((e for each in (node, *claims) for e in live.events_of(each, reason="NodeRepairBlocked")), None)
     if blocked is not None:
         message = f"Karpenter doesn't replace node {node.name}: {blocked.message}"
-        fix = "Replace the unhealthy nodes of the NodePool yourself"
-        yield Cause("H6", node.title, message, "likely", (live.of_event(blocked),), fix)
+        fix = "replace the unhealthy nodes of the NodePool yourself"
+        yield Cause("H6", f"Node {node.name}", message, "likely", (live.of_event(blocked),), fix)
     name = node.labels.get(NODE_GROUP)
     for group in live.aws("nodegroup") if name else []:
         enabled = dig(group, "nodeRepairConfig", "enabled")
         if group.get("nodegroupName") == name and enabled is False:
             message = f"Node auto repair is off in node group {name}, so nothing replaces node {node.name}"
             evidence = (Evidence("eks describe-nodegroup", "nodegroup.nodeRepairConfig.enabled", "false"),)
-            fix = "Enable node auto repair in the node group"
+            fix = "enable node auto repair in the node group"
             cluster = str(group.get("clusterName") or "")
             update = ["aws", "eks", "update-nodegroup-config", "--cluster-name", cluster, "--nodegroup-name", str(name)]
             command = join([*update, "--node-repair-config", "enabled=true"]) if cluster else ""
@@ -154,7 +147,7 @@ def _repair(live: Live, node: Object) -> Iterator[Cause]:
 def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield the cause that the GPUs of a pod with a device error aren't monitored."""
     node = live.node(target)
-    line = next(live.log_lines(pod, *_DEVICE_ERRORS), None)
+    line = next(live.log_lines(pod, *DEVICE_ERRORS), None)
     if node is None or line is None or not target.devices:
         return
     row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
@@ -165,9 +158,9 @@ def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     if servers and not any(desired):
         message = f"Nothing monitors the GPUs of node {node.name}, because {servers[0].title} runs on no node"
         evidence.append(Evidence(servers[0].title, "status.desiredNumberScheduled", str(desired[0])))
-        fix = "Set dcgmAgent.tolerations in the configuration of the add-on eks-node-monitoring-agent"
-        yield Cause("H4", node.title, message, "likely", tuple(evidence), fix)
+        fix = "set dcgmAgent.tolerations in the configuration of the add-on eks-node-monitoring-agent"
+        yield Cause("H4", f"Node {node.name}", message, "likely", tuple(evidence), fix)
     elif reported is None and row is not None:
         message = f"Nothing monitors the GPUs of node {node.name}, because it has no condition {_ACCELERATORS}"
-        fix = "Install the add-on eks-node-monitoring-agent"
-        yield Cause("H4", node.title, message, "possible", tuple(evidence), fix)
+        fix = "install the add-on eks-node-monitoring-agent"
+        yield Cause("H4", f"Node {node.name}", message, "possible", tuple(evidence), fix)

@@ -14,31 +14,32 @@ from shlex import join
 
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
-from gpu_preflight.doctor.causes.gpu_stack import amounts, device_causes, two_managers
+from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, two_managers
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping
 
 _OUT_OF = "OutOf"
-_AGAIN = "Create the pod again once the node offers its GPUs"
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_AGAIN = "create the pod again once the node offers its GPUs"
 # Parts of the message of a pod with the reason UnexpectedAdmissionError, with the fault and its fix.
 _REJECTIONS = (
     ("G18", "cannot allocate unregistered device", "its device plugin wasn't registered yet", _AGAIN),
-    ("G19", "no healthy devices present", "its devices are unhealthy", "Replace the node, and create the pod again"),
-    ("G19", "no longer healthy", "the pod's device became unhealthy", "Replace the node, and create the pod again"),
+    ("G19", "no healthy devices present", "its devices are unhealthy", "replace the node, and create the pod again"),
+    ("G19", "no longer healthy", "the pod's device became unhealthy", "replace the node, and create the pod again"),
     (
         "G20",
         "requested number of devices unavailable",
         "kubelet has fewer free devices than the scheduler assumed",
-        "Restart kubelet on the node, and create the pod again",
+        "restart kubelet on the node, and create the pod again",
     ),
     (
         "G21",
         "maximum request size for shared resources",
         "the device plugin accepts one share per container",
-        "Request 1 share, because more shares of a GPU give no more of it",
+        "request 1 share, because more shares of a GPU give no more of it",
     ),
-    ("G21", "rpc", "the call of the device plugin failed", "Replace the node if its GPU is lost"),
+    ("G21", "rpc", "the call of the device plugin failed", "replace the node if its GPU is lost"),
 )
 
 
@@ -84,14 +85,14 @@ def _out_of(
     by_hand, sure = _named_by_hand(live, target, pod)
     if by_hand is not None:
         message = f"{pod.title} names node {target.node} itself, which has too little {resource}"
-        fix = "Remove nodeName from the pod's spec, so that the scheduler selects a node"
+        fix = "remove nodeName from the pod's spec, so that the scheduler selects a node"
         return Cause("P10", pod.title, message, sure, (by_hand, *evidence), fix)
     message = f"Node {target.node} rejected {pod.title}: another pod got its {resource} first"
     scheduled = next(iter(live.events_of(pod, reason="Scheduled")), None)
     sure = "proven" if scheduled is not None else "likely"
     excluded = ("a scheduler bound the pod, so its manifest doesn't name the node",) if scheduled else ()
     id = "G20" if resource.startswith(NVIDIA) else "S1"
-    return Cause(id, pod.title, message, sure, evidence, "Create the pod again", again, excluded)
+    return Cause(id, pod.title, message, sure, evidence, "create the pod again", again, excluded)
 
 
 def _named_by_hand(live: Live, target: Target, pod: Object) -> tuple[Evidence | None, Confidence]:
@@ -123,14 +124,14 @@ def _absent_node(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     by_hand, certain = _named_by_hand(live, target, pod)
     if by_hand is not None:
         message = f"{pod.title} names node {target.node} itself, which doesn't exist"
-        fix = "Remove nodeName from the pod's spec, so that the scheduler selects a node"
+        fix = "remove nodeName from the pod's spec, so that the scheduler selects a node"
         yield Cause("P10", pod.title, message, weaker(sure, certain), (by_hand,), fix)
 
 
 def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
     failed = next(iter(live.events_of(pod, reason="FailedPrepareDynamicResources")), None)
     if failed is not None and live.phase(pod) == "Pending":
-        node = str(pod.spec.get("nodeName"))
-        message = f"The DRA driver of node {node} can't prepare the devices that {pod.title} claims: {failed.message}"
-        fix = "Read the log of the DRA driver's kubelet plugin on the node"
+        node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
+        message = f"The DRA driver of node {node} can't prepare the devices that {pod.title} claims: {detail}"
+        fix = "read the log of the DRA driver's kubelet plugin on the node"
         yield Cause("G23", pod.title, message, "proven", (live.of_event(failed),), fix)
