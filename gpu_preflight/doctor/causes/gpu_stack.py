@@ -125,7 +125,7 @@ def _other_names(live: Live, target: Target) -> Iterator[Cause]:
 def _other_name(live: Live, target: Target, node: Object, wanted: str) -> Cause:
     names = [name for name, amount in live.allocatable(node).items() if name.startswith(NVIDIA) and amount]
     amount = str(live.allocatable(node)[names[0]])
-    evidence = (Evidence(f"Node {node.name}", f"status.allocatable[{names[0]}]", amount),)
+    evidence: tuple[Evidence, ...] = (Evidence(f"Node {node.name}", f"status.allocatable[{names[0]}]", amount),)
     message = f"Node {node.name} offers {', '.join(names)}, and {target.title} requests {wanted}"
     fix = f"request {names[0]} in the pod, or change how the device plugin names the GPUs"
     state = str(node.labels.get(_MIG_STATE) or "")

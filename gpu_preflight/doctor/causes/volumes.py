@@ -20,14 +20,14 @@ _SIX_MINUTES = "kubernetes v1.36.2 pkg/controller/volume/attachdetach/attach_det
 _ONE_POD = "ReadWriteOncePod access mode already in-use"
 # Parts of a mount error, with the fix.
 _MOUNT_FIXES = (
-    ('secret "', "Create the Secret in the namespace of the pod"),
-    ('configmap "', "Create the ConfigMap in the namespace of the pod"),
+    ('secret "', "create the Secret in the namespace of the pod"),
+    ('configmap "', "create the ConfigMap in the namespace of the pod"),
     (
         "not found in the list of registered CSI drivers",
-        "Install the CSI driver, and let its DaemonSet run on the node",
+        "install the CSI driver, and let its DaemonSet run on the node",
     ),
-    ("timed out waiting for the condition", "Read the events of the volume and the log of its CSI driver"),
-    ("mount.nfs", "Allow NFS (TCP 2049) from the node to the file system in its security group"),
+    ("timed out waiting for the condition", "read the events of the volume and the log of its CSI driver"),
+    ("mount.nfs", "allow NFS (TCP 2049) from the node to the file system in its security group"),
 )
 
 
@@ -57,10 +57,10 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         message = f"Volume {name} can't be attached to node {target.node}: {text}"
         csi = live.object("CSINode", str(target.node))
         drivers = [str(each.get("name")) for each in dig(csi.spec, "drivers") or []] if csi is not None else []
-        fix = "Fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
+        fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
         driver = _driver(live, name)
         if csi is not None and driver and driver not in drivers:
-            fix = f"Let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
+            fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
             own += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
         yield Cause("V8", f"volume {name}", message, "proven", (*own, live.of_event(event)), fix)
 
@@ -76,18 +76,23 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
         clock = Clock(waits, live.shown(ready.time) if ready else "", "6 minutes", _SIX_MINUTES)
     by = f" by {users[0].title} on node {users[0].spec.get('nodeName')}" if users else " on another node"
     message = f"Volume {name} is in use{by}, and it can be attached to one node only"
-    fix = "Delete the other pod, or use a volume that several nodes can mount"
+    fix = "delete the other pod, or use a volume that several nodes can mount"
     command = join(["kubectl", "delete", "pod", "-n", users[0].namespace, users[0].name]) if users else ""
-    evidence = (live.of_event(event), *(Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2]))  # fmt: skip
-    return Cause("V7", f"volume {name}", message, "proven", evidence, fix, command, clock=clock)
+    nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
+    return Cause("V7", f"volume {name}", message, "proven", (live.of_event(event), *nodes), fix, command, clock=clock)
 
 
 def _users(live: Live, pod: Object, volume: str) -> list[Object]:
     """Return the other pods that use a claim of a pod that is bound to a volume."""
-    bound = {each.name for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.spec.get("volumeName") == volume}  # fmt: skip
-    claims = bound & _claims(live, pod)
-    running = (each for pods in live.pods_by_node.values() for each in pods)
-    return [each for each in running if each is not pod and each.namespace == pod.namespace and claims & _claims(live, each)]  # fmt: skip
+    claims = live.objects("PersistentVolumeClaim", pod.namespace)
+    bound = {each.name for each in claims if each.spec.get("volumeName") == volume}
+    return [each for each in _sharing(live, pod, bound & _claims(live, pod)) if each is not pod]
+
+
+def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
+    """Return the pods on nodes that use one of some claims in the namespace of a pod."""
+    running = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
+    return [each for each in running if claims & _claims(live, each)]
 
 
 def _claims(live: Live, pod: Object) -> set[str]:
@@ -99,12 +104,10 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     scheduled = live.condition(pod, "PodScheduled")
     if scheduled is None or _ONE_POD not in scheduled.message:
         return
-    claims = _claims(live, pod)
-    every = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
-    users = [each for each in every if claims & _claims(live, each)]
+    users = _sharing(live, pod, _claims(live, pod))
     by = f" by {users[0].title}" if users else ""
     message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
-    fix = "Delete the other pod, or use the access mode ReadWriteOnce"
+    fix = "delete the other pod, or use the access mode ReadWriteOnce"
     yield Cause("V7", pod.title, message, "proven", (live.of_condition(pod, scheduled),), fix)
 
 
@@ -116,7 +119,7 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
         return
     event = (exact or failed)[0]
     fixes = (fix for part, fix in _MOUNT_FIXES if part in event.message)
-    fix = next(fixes, "Fix what the error names")
+    fix = next(fixes, "fix what the error names")
     detail = event.message.partition(" : ")[2] or event.message
     name = _name(event)
     message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
