@@ -163,8 +163,8 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
             excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") else ()
             if id == "I2" and secrets is not None:
                 evidence += (live.of_event(secrets),)
-                fix = "Create the image pull secret that the pod names in its namespace"
-            return Cause(id, pod.title, message, "proven", evidence, fix, "", excluded)
+                fix = "create the image pull secret that the pod names in its namespace"
+            return Cause(id, pod.title, message, "proven", evidence, fix, excluded=excluded)
     message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
     return Cause("I5", pod.title, message, "possible", evidence, "read the events of the pod", _describe(pod))
 
@@ -185,7 +185,7 @@ def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:
     fix = "wait, or use a faster disk, SOCI snapshotter or a node image with the container image"
     evidence = tuple(map(live.of_event, (started[0], *rates[:1])))
     excluded = ("no pull failed",)
-    yield Cause("I1", pod.title, message, "likely", evidence, fix, "", excluded, clock)
+    yield Cause("I1", pod.title, message, "likely", evidence, fix, excluded=excluded, clock=clock)
 
 
 def _pulled(event: Event) -> str:
@@ -209,7 +209,7 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
                 message = f"Node {target.node} {fault}, so container {state.name} of {pod.title} can't start"
                 evidence = (_state_evidence(pod, state), *((live.of_event(failed),) if failed is not None else ()))
                 excluded = ("the program didn't start, so the image itself isn't the fault",)
-                yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, "", excluded)
+                yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, excluded=excluded)
                 return
 
 
@@ -277,7 +277,7 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
             fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
             excluded = ("the container wasn't killed for its memory",)
-            yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, "", excluded)
+            yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, excluded=excluded)
         if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or _has_crashed(state):
             yield _crash(live, pod, state, evidence)
 

@@ -8,6 +8,7 @@ kubernetes-sigs/dra-driver-nvidia-gpu v0.4.1, aws/eks-charts stable/aws-efa-k8s-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from shlex import join
 from typing import Any
 
@@ -16,7 +17,7 @@ from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.live import Live, NodeFit
-from gpu_preflight.doctor.patches import tolerating
+from gpu_preflight.doctor.patches import command, tolerating
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
@@ -166,8 +167,9 @@ def _absent(live: Live, node: Object, manager: Manager) -> Iterator[Cause]:
         message = f"{daemon.title} doesn't tolerate the taint {taint} of node {node.name}"
         fix = f"add a toleration for {taint.key} to {daemon.title}"
         evidence += (Evidence(f"Node {node.name}", "spec.taints", str(taint)),)
-        command = tolerating(live.owner_target(daemon), fit.taints)
-        yield Cause(manager.taints, daemon.title, message, sure, evidence, fix, command)
+        target = live.owner_target(daemon)
+        run = command(target, tolerating(target, fit.taints))
+        yield Cause(manager.taints, daemon.title, message, sure, evidence, fix, run)
     else:
         yield _no_pod(live, node, daemon, manager, evidence, fit)
 
@@ -218,9 +220,7 @@ def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cau
         sure: Confidence = "possible" if _is_young(live, node) else "proven"
         return Cause(manager.pod, pod.title, message, sure, evidence, "find out why the pod doesn't run", command)
     message += f": {inner.message}"
-    return Cause(
-        manager.pod, pod.title, message, inner.confidence, inner.evidence, inner.fix, inner.command, inner.excluded
-    )
+    return replace(inner, id=manager.pod, subject=pod.title, message=message)
 
 
 def log_causes(live: Live, pod: Object, node: Object) -> Iterator[Cause]:
@@ -252,7 +252,7 @@ def unhealthy_devices(live: Live, node: Object, device: str, pods: list[Object])
         (*amounts(live, node, device), *logs),
         fix,
         join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"]),
-        ("the device plugin runs, so its endpoint isn't gone",),
+        excluded=("the device plugin runs, so its endpoint isn't gone",),
     )
 
 
@@ -271,7 +271,7 @@ def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str
         restart = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name])
         never = ("the device plugin was registered once, so the driver was loaded",)
         fix = "restart the device plugin pod of the node"
-        return Cause("G8", f"Node {node.name}", message, "likely", evidence, fix, restart, never)
+        return Cause("G8", f"Node {node.name}", message, "likely", evidence, fix, restart, excluded=never)
     if have is None:
         message = f"{where} and has never registered {device}, probably because it finds no driver"
         return Cause(

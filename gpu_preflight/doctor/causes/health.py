@@ -117,7 +117,7 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
     clock = Clock("node repair replaces the node, if it is enabled", live.shown(ready.time), "30 minutes", _REPAIR)
     excluded = ("the node was Ready before, so it isn't a failed join",)
     evidence = (live.of_condition(node, ready),)
-    yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded, clock)
+    yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded=excluded, clock=clock)
 
 
 def _repair(live: Live, node: Object) -> Iterator[Cause]:

@@ -92,7 +92,7 @@ def _out_of(
     sure = "proven" if scheduled is not None else "likely"
     excluded = ("a scheduler bound the pod, so its manifest doesn't name the node",) if scheduled else ()
     id = "G20" if resource.startswith(NVIDIA) else "S1"
-    return Cause(id, pod.title, message, sure, evidence, "create the pod again", again, excluded)
+    return Cause(id, pod.title, message, sure, evidence, "create the pod again", again, excluded=excluded)
 
 
 def _named_by_hand(live: Live, target: Target, pod: Object) -> tuple[Evidence | None, Confidence]:

@@ -1,0 +1,223 @@
+"""What keeps a node without GPU pods: its pods, annotations, budgets, the min of its group, delays, finalizers.
+
+Karpenter reports what blocks it in events. Cluster Autoscaler writes it to its log only, so it is computed here.
+
+Sources: karpenter 1.14.1 pkg/controllers/disruption and pkg/controllers/node/termination,
+https://karpenter.sh/v1.14/concepts/disruption/, cluster-autoscaler 1.36.1 FAQ.md, "What types of pods can
+prevent CA from removing a node?" (2026-11)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpu_facts.labels import DO_NOT_DISRUPT, NODE_GROUP, NODE_POOL, SAFE_TO_EVICT
+from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.live import Live
+from gpu_preflight.model.answer import Answer, all_yes
+from gpu_preflight.model.label_values import equal, exactly, requirement
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+
+_SYSTEM = "kube-system"
+_MIRROR = "kubernetes.io/config.mirror"
+_TERMINATION = "karpenter.sh/termination"
+_SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+# Defaults of --scale-down-delay-after-add and --scale-down-unneeded-time.
+_DELAY_SECONDS = 600
+# Events of Karpenter about a node or NodeClaim, the one that decides most first.
+_BLOCKED = ("FailedDraining", "DisruptionBlocked", "Unconsolidatable")
+
+
+def kept_by(live: Live, node: Object) -> Iterator[str]:
+    """Yield what keeps a node, in sentences without a period."""
+    offered = live.allocatable(node)
+    if any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items()):
+        yield "pods use some of its GPUs"
+        return
+    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
+    leaving = [
+        each for each in (node, claim) if each is not None and dig(each.content, "metadata", "deletionTimestamp")
+    ]
+    if leaving:
+        yield from _drain(live, node, claim, leaving[0])
+    elif node.labels.get(NODE_POOL):
+        yield from _for_karpenter(live, node, claim)
+    else:
+        yield from _for_cluster_autoscaler(live, node)
+
+
+def _is_claim(each: Object, node: Object) -> bool:
+    return known_text(dig(each.content, "status", "nodeName")) == node.name
+
+
+def _pods(live: Live, node: Object) -> list[Object]:
+    """Return the pods that a drain evicts: without DaemonSet pods and static pods."""
+    found = live.pods_by_node.get(node.name, ())
+    return [each for each in found if _MIRROR not in each.annotations and not _is_daemon(live, each)]
+
+
+def _is_daemon(live: Live, pod: Object) -> bool:
+    return any(each.get("kind") == "DaemonSet" for each in mappings(dig(pod.content, "metadata", "ownerReferences")))
+
+
+def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> Iterator[str]:
+    """Yield why a node that is being deleted still exists."""
+    since = dig(leaving.content, "metadata", "deletionTimestamp")
+    failed = _event(live, node, claim, "FailedDraining")
+    stuck = [each for each in _pods(live, node) if dig(each.content, "metadata", "deletionTimestamp")]
+    if failed:
+        yield f"its drain hangs since {since}: {failed}"
+    elif stuck:
+        yield f"its drain waits since {since} for {stuck[0].title}, which doesn't end"
+    elif budgets := list(_budgets(live, node)):
+        yield f"its drain waits since {since}: {budgets[0]}"
+    elif _TERMINATION in (dig(leaving.content, "metadata", "finalizers") or ()):
+        runs = any("karpenter" in each.name and live.is_fine(each) for each in live.objects("Pod"))
+        without = "" if runs or live.certainty("Pod") is None else ", and no pod of Karpenter runs"
+        yield f"the finalizer {_TERMINATION} holds it since {since}{without}"
+    else:
+        yield f"it is being deleted since {since}"
+
+
+def _event(live: Live, node: Object, claim: Object | None, *reasons: str) -> str:
+    """Return the message of the newest event of Karpenter about a node or its NodeClaim, by the order of reasons."""
+    objects = (node, claim) if claim is not None else (node,)
+    found = (one for reason in reasons for each in objects for one in live.events_of(each, reason=reason))
+    return next((each.message for each in found if each.component in ("karpenter", "")), "")
+
+
+def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[str]:
+    """Yield what Karpenter reports, and what it would respect."""
+    for each in (node, claim):
+        if each is not None and each.annotations.get(DO_NOT_DISRUPT) == "true":
+            yield f"{each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"
+            break
+    pods = _pods(live, node)
+    yield from (
+        f"{each.title} has the annotation {DO_NOT_DISRUPT}" for each in pods if _is_kept(each, DO_NOT_DISRUPT, "true")
+    )
+    budgets = list(_budgets(live, node))
+    yield from budgets
+    pool = live.object("NodePool", str(node.labels[NODE_POOL]))
+    policy = list(_policy(pool, has_pods=bool(pods))) if pool is not None else []
+    yield from policy
+    blocked = next(iter(live.events_of(pool, reason="DisruptionBlocked")), None) if pool is not None else None
+    if blocked is not None and not policy:
+        yield f"NodePool {node.labels[NODE_POOL]}: {blocked.message}"
+    reported = _event(live, node, claim, *_BLOCKED)
+    if reported:
+        yield f"Karpenter reports: {reported}"
+
+
+def _policy(pool: Object, *, has_pods: bool) -> Iterator[str]:
+    """Yield the settings of a NodePool that forbid the removal of an idle node."""
+    disruption = mapping(pool.spec.get("disruption"))
+    after = str(disruption.get("consolidateAfter") or "")
+    if after == "Never":
+        yield f"NodePool {pool.name} has consolidateAfter Never"
+    elif disruption.get("consolidationPolicy") == "WhenEmpty" and has_pods:
+        yield f"NodePool {pool.name} removes empty nodes only, and other pods run on the node"
+    for each in mappings(disruption.get("budgets")):
+        reasons = each.get("reasons")
+        is_now = not each.get("schedule") and (not reasons or {"Empty", "Underutilized"} & set(reasons))
+        if is_now and str(each.get("nodes")) in ("0", "0%"):
+            yield f"a disruption budget of NodePool {pool.name} allows 0 nodes"
+            return
+
+
+def _is_kept(pod: Object, annotation: str, value: str) -> bool:
+    return str(pod.annotations.get(annotation)) == value
+
+
+def _budgets(live: Live, node: Object) -> Iterator[str]:
+    """Yield the PodDisruptionBudgets that allow no eviction of a pod of a node."""
+    for pod in _pods(live, node):
+        for each in live.objects("PodDisruptionBudget", pod.namespace):
+            allowed = dig(each.content, "status", "disruptionsAllowed")
+            if allowed == 0 and _selects(each.spec.get("selector"), pod):
+                yield f"{each.title} allows no eviction of {pod.title}"
+                return
+
+
+def _selects(selector: Any, pod: Object) -> bool:
+    if not isinstance(selector, dict):
+        return False
+    labels = {key: exactly(str(value)) for key, value in pod.labels.items()}
+    expressions = map(requirement, mappings(selector.get("matchExpressions")))
+    wanted = (*equal(mapping(selector.get("matchLabels"))), *expressions)
+    return all_yes(each.matches(labels) for each in wanted) is Answer.YES
+
+
+def _for_cluster_autoscaler(live: Live, node: Object) -> Iterator[str]:
+    """Yield what keeps Cluster Autoscaler from removing a node."""
+    if str(node.annotations.get(_SCALE_DOWN_DISABLED)) == "true":
+        yield f"it has the annotation {_SCALE_DOWN_DISABLED}"
+    yield from _pods_that_stay(live, node)
+    yield from _budgets(live, node)
+    yield from _min_size(live, node)
+    age = live.seconds_since(live.created(node))
+    if age is not None and age < _DELAY_SECONDS:
+        yield "it is younger than 10 minutes, and Cluster Autoscaler waits that long after a scale-up"
+    for update in live.aws("update"):
+        codes = [str(each.get("errorCode")) for each in mappings(update.get("errors"))]
+        if "PodEvictionFailure" in codes:
+            yield f"the update {update.get('id')} of its node group can't evict pods (PodEvictionFailure)"
+
+
+def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
+    """Yield the pods that Cluster Autoscaler doesn't evict, with its default settings or the flags of its pod."""
+    flags = " ".join(
+        str(argument)
+        for pod in live.objects("Pod")
+        if "cluster-autoscaler" in pod.name
+        for container in mappings(pod.spec.get("containers"))
+        for argument in (*(container.get("command") or ()), *(container.get("args") or ()))
+    )
+    for pod in _pods(live, node):
+        if str(pod.annotations.get(SAFE_TO_EVICT)) == "true":
+            continue
+        if _is_kept(pod, SAFE_TO_EVICT, "false"):
+            yield f"{pod.title} has the annotation {SAFE_TO_EVICT}: false"
+        elif pod.namespace == _SYSTEM and "skip-nodes-with-system-pods=false" not in flags:
+            yield from () if _has_budget(live, pod) else (f"{pod.title} is in {_SYSTEM} without a PodDisruptionBudget",)
+        elif not dig(pod.content, "metadata", "ownerReferences"):
+            yield f"{pod.title} has no controller"
+        elif "skip-nodes-with-local-storage=false" not in flags and (name := _local_volume(pod)):
+            yield f"{pod.title} has local storage in volume {name}"
+
+
+def _has_budget(live: Live, pod: Object) -> bool:
+    if live.certainty("PodDisruptionBudget") is None:
+        return True
+    return any(_selects(each.spec.get("selector"), pod) for each in live.objects("PodDisruptionBudget", pod.namespace))
+
+
+def _local_volume(pod: Object) -> str:
+    """Return the name of a volume on the node's disk; empty if there is none. Volumes in memory don't count."""
+    for each in mappings(pod.spec.get("volumes")):
+        if "hostPath" in each or ("emptyDir" in each and dig(each, "emptyDir", "medium") != "Memory"):
+            return str(each.get("name"))
+    return ""
+
+
+def _min_size(live: Live, node: Object) -> Iterator[str]:
+    """Yield the min of the node group, if the group has reached it."""
+    name = str(node.labels.get(NODE_GROUP) or "")
+    for group in live.aws("nodegroup") if name else []:
+        size = mapping(group.get("scalingConfig"))
+        least, now = size.get("minSize"), size.get("desiredSize")
+        if group.get("nodegroupName") == name and _is_at_min(least, now):
+            yield f"node group {name} has its min of {least} nodes"
+            return
+    for group in mappings(live.autoscaler_status.get("nodeGroups")) if name else []:
+        health = mapping(group.get("health"))
+        least, now = health.get("minSize"), health.get("cloudProviderTarget")
+        if str(group.get("name")).startswith(f"eks-{name}-") and _is_at_min(least, now):
+            yield f"node group {name} has its min of {least} nodes"
+            return
+
+
+def _is_at_min(least: Any, now: Any) -> bool:
+    return isinstance(least, int) and isinstance(now, int) and 0 < now <= least
