@@ -163,6 +163,7 @@ V8 The volume can't be attached
 V9 The volume can't be mounted
 R1 The node has no address for the pod
 R3 The node has no runtime of that name
+R4 A Secret or ConfigMap of a container doesn't exist
 R5 NVIDIA's container hook fails
 R6 The driver is too old for the image
 R7 The host memory limit killed the container

@@ -309,6 +309,16 @@ class Live:
             for each in mappings(status.get(name))
         ]
 
+    def has_crashed(self, pod: Object) -> bool:
+        """Whether a container of a pod ended with an error, now or in its last run."""
+        return any(each.exit_code or each.last_exit_code for each in self.containers(pod))
+
+    def is_creating(self, pod: Object) -> bool:
+        """Whether a pod has a node, and neither its sandbox nor a container was started there."""
+        states = self.containers(pod)
+        waits = all(each.waiting in ("ContainerCreating", "PodInitializing") for each in states)
+        return self.phase(pod) == "Pending" and bool(pod.spec.get("nodeName")) and waits and not _has_address(pod)
+
     def phase(self, pod: Object) -> str:
         """Return the phase of a pod, such as ``Pending``."""
         return str(dig(pod.content, "status", "phase") or "Pending")
@@ -540,6 +550,10 @@ class Live:
         place = f"{event.namespace}/" if event.namespace else ""
         source = f"Event {event.reason} of {event.kind} {place}{event.name} ({event.component})"
         return Evidence(source, "message", event.message, self.shown(event.time))
+
+
+def _has_address(pod: Object) -> bool:
+    return known_text(dig(pod.content, "status", "podIP")) is not None
 
 
 def _identity(each: Object) -> tuple[str, str, str]:

@@ -26,12 +26,10 @@ _TERMINATION = "karpenter.sh/termination"
 _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 # Defaults of --scale-down-delay-after-add and --scale-down-unneeded-time.
 _DELAY_SECONDS = 600
-# Events of Karpenter about a node or NodeClaim, the one that decides most first.
-_BLOCKED = ("FailedDraining", "DisruptionBlocked", "Unconsolidatable")
 
 
 def kept_by(live: Live, node: Object) -> Iterator[str]:
-    """Yield what keeps a node, in sentences without a period."""
+    """Yield what keeps a node: an id of the catalogue of causes, and a sentence without a period."""
     offered = live.allocatable(node)
     if any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items()):
         yield "pods use some of its GPUs"
@@ -68,23 +66,23 @@ def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> I
     failed = _event(live, node, claim, "FailedDraining")
     stuck = [each for each in _pods(live, node) if dig(each.content, "metadata", "deletionTimestamp")]
     if failed:
-        yield f"its drain hangs since {since}: {failed}"
+        yield f"D7: its drain hangs since {since}: {failed}"
     elif stuck:
-        yield f"its drain waits since {since} for {stuck[0].title}, which doesn't end"
+        yield f"D7: its drain waits since {since} for {stuck[0].title}, which doesn't end"
     elif budgets := list(_budgets(live, node)):
-        yield f"its drain waits since {since}: {budgets[0]}"
+        yield f"D7: its drain waits since {since}: {budgets[0].partition(': ')[2]}"
     elif _TERMINATION in (dig(leaving.content, "metadata", "finalizers") or ()):
         runs = any("karpenter" in each.name and live.is_fine(each) for each in live.objects("Pod"))
         without = "" if runs or live.certainty("Pod") is None else ", and no pod of Karpenter runs"
-        yield f"the finalizer {_TERMINATION} holds it since {since}{without}"
+        yield f"D9: the finalizer {_TERMINATION} holds it since {since}{without}"
     else:
-        yield f"it is being deleted since {since}"
+        yield f"D9: it is being deleted since {since}"
 
 
-def _event(live: Live, node: Object, claim: Object | None, *reasons: str) -> str:
-    """Return the message of the newest event of Karpenter about a node or its NodeClaim, by the order of reasons."""
+def _event(live: Live, node: Object, claim: Object | None, reason: str) -> str:
+    """Return the message of the newest event of Karpenter about a node or its NodeClaim; empty without one."""
     objects = (node, claim) if claim is not None else (node,)
-    found = (one for reason in reasons for each in objects for one in live.events_of(each, reason=reason))
+    found = (one for each in objects for one in live.events_of(each, reason=reason))
     return next((each.message for each in found if each.component in ("karpenter", "")), "")
 
 
@@ -92,11 +90,13 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
     """Yield what Karpenter reports, and what it would respect."""
     for each in (node, claim):
         if each is not None and each.annotations.get(DO_NOT_DISRUPT) == "true":
-            yield f"{each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"
+            yield f"D4: {each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"
             break
     pods = _pods(live, node)
     yield from (
-        f"{each.title} has the annotation {DO_NOT_DISRUPT}" for each in pods if _is_kept(each, DO_NOT_DISRUPT, "true")
+        f"D4: {each.title} has the annotation {DO_NOT_DISRUPT}"
+        for each in pods
+        if _is_kept(each, DO_NOT_DISRUPT, "true")
     )
     budgets = list(_budgets(live, node))
     yield from budgets
@@ -105,10 +105,11 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
     yield from policy
     blocked = next(iter(live.events_of(pool, reason="DisruptionBlocked")), None) if pool is not None else None
     if blocked is not None and not policy:
-        yield f"NodePool {node.labels[NODE_POOL]}: {blocked.message}"
-    reported = _event(live, node, claim, *_BLOCKED)
-    if reported:
-        yield f"Karpenter reports: {reported}"
+        yield f"D5: NodePool {node.labels[NODE_POOL]}: {blocked.message}"
+    if reported := _event(live, node, claim, "DisruptionBlocked"):
+        yield f"D4: Karpenter reports: {reported}"
+    elif reported := _event(live, node, claim, "Unconsolidatable"):
+        yield f"D6: Karpenter reports: {reported}"
 
 
 def _policy(pool: Object, *, has_pods: bool) -> Iterator[str]:
@@ -116,14 +117,14 @@ def _policy(pool: Object, *, has_pods: bool) -> Iterator[str]:
     disruption = mapping(pool.spec.get("disruption"))
     after = str(disruption.get("consolidateAfter") or "")
     if after == "Never":
-        yield f"NodePool {pool.name} has consolidateAfter Never"
+        yield f"D6: NodePool {pool.name} has consolidateAfter Never"
     elif disruption.get("consolidationPolicy") == "WhenEmpty" and has_pods:
-        yield f"NodePool {pool.name} removes empty nodes only, and other pods run on the node"
+        yield f"D6: NodePool {pool.name} removes empty nodes only, and other pods run on the node"
     for each in mappings(disruption.get("budgets")):
         reasons = each.get("reasons")
         is_now = not each.get("schedule") and (not reasons or {"Empty", "Underutilized"} & set(reasons))
         if is_now and str(each.get("nodes")) in ("0", "0%"):
-            yield f"a disruption budget of NodePool {pool.name} allows 0 nodes"
+            yield f"D5: a disruption budget of NodePool {pool.name} allows 0 nodes"
             return
 
 
@@ -137,7 +138,7 @@ def _budgets(live: Live, node: Object) -> Iterator[str]:
         for each in live.objects("PodDisruptionBudget", pod.namespace):
             allowed = dig(each.content, "status", "disruptionsAllowed")
             if allowed == 0 and _selects(each.spec.get("selector"), pod):
-                yield f"{each.title} allows no eviction of {pod.title}"
+                yield f"D1: {each.title} allows no eviction of {pod.title}"
                 return
 
 
@@ -153,17 +154,17 @@ def _selects(selector: Any, pod: Object) -> bool:
 def _for_cluster_autoscaler(live: Live, node: Object) -> Iterator[str]:
     """Yield what keeps Cluster Autoscaler from removing a node."""
     if str(node.annotations.get(_SCALE_DOWN_DISABLED)) == "true":
-        yield f"it has the annotation {_SCALE_DOWN_DISABLED}"
+        yield f"D2: it has the annotation {_SCALE_DOWN_DISABLED}"
     yield from _pods_that_stay(live, node)
     yield from _budgets(live, node)
     yield from _min_size(live, node)
     age = live.seconds_since(live.created(node))
     if age is not None and age < _DELAY_SECONDS:
-        yield "it is younger than 10 minutes, and Cluster Autoscaler waits that long after a scale-up"
+        yield "D2: it is younger than 10 minutes, and Cluster Autoscaler waits that long after a scale-up"
     for update in live.aws("update"):
         codes = [str(each.get("errorCode")) for each in mappings(update.get("errors"))]
         if "PodEvictionFailure" in codes:
-            yield f"the update {update.get('id')} of its node group can't evict pods (PodEvictionFailure)"
+            yield f"D10: the update {update.get('id')} of its node group can't evict pods (PodEvictionFailure)"
 
 
 def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
@@ -179,13 +180,15 @@ def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
         if str(pod.annotations.get(SAFE_TO_EVICT)) == "true":
             continue
         if _is_kept(pod, SAFE_TO_EVICT, "false"):
-            yield f"{pod.title} has the annotation {SAFE_TO_EVICT}: false"
+            yield f"D1: {pod.title} has the annotation {SAFE_TO_EVICT}: false"
         elif pod.namespace == _SYSTEM and "skip-nodes-with-system-pods=false" not in flags:
-            yield from () if _has_budget(live, pod) else (f"{pod.title} is in {_SYSTEM} without a PodDisruptionBudget",)
+            yield from (
+                () if _has_budget(live, pod) else (f"D1: {pod.title} is in {_SYSTEM} without a PodDisruptionBudget",)
+            )
         elif not dig(pod.content, "metadata", "ownerReferences"):
-            yield f"{pod.title} has no controller"
+            yield f"D1: {pod.title} has no controller"
         elif "skip-nodes-with-local-storage=false" not in flags and (name := _local_volume(pod)):
-            yield f"{pod.title} has local storage in volume {name}"
+            yield f"D1: {pod.title} has local storage in volume {name}"
 
 
 def _has_budget(live: Live, pod: Object) -> bool:
@@ -209,13 +212,13 @@ def _min_size(live: Live, node: Object) -> Iterator[str]:
         size = mapping(group.get("scalingConfig"))
         least, now = size.get("minSize"), size.get("desiredSize")
         if group.get("nodegroupName") == name and _is_at_min(least, now):
-            yield f"node group {name} has its min of {least} nodes"
+            yield f"D2: node group {name} has its min of {least} nodes"
             return
     for group in mappings(live.autoscaler_status.get("nodeGroups")) if name else []:
         health = mapping(group.get("health"))
         least, now = health.get("minSize"), health.get("cloudProviderTarget")
         if str(group.get("name")).startswith(f"eks-{name}-") and _is_at_min(least, now):
-            yield f"node group {name} has its min of {least} nodes"
+            yield f"D2: node group {name} has its min of {least} nodes"
             return
 
 

@@ -21,6 +21,8 @@ from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
 _SLOW_PULL_SECONDS = 180
 _SILENT_SECONDS = 600
+# Components that report about a pod after it has a node.
+_ON_NODE = ("kubelet", "attachdetach-controller")
 _SERIAL = "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls"
 _EVENTS_EXPIRE = "https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver/"
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -66,6 +68,8 @@ _STARTS = (
     ("R1", "failed to assign an IP address", "has no free address", "use a larger subnet or prefix delegation"),
     ("R3", "no runtime for", "has no container runtime handler {handler}", "install the NVIDIA Container Toolkit"),
     ("R5", "driver/library version mismatch", "has a loaded driver of another version", "reboot or replace the node"),
+    ("R5", "load library failed", "has no NVIDIA driver", "use an image with the NVIDIA driver"),
+    ("R5", "unresolvable CDI devices", "has no CDI specification of its GPUs", "restart the NVIDIA Container Toolkit"),
     ("R5", "driver not loaded", "has no loaded NVIDIA driver", "use an image with the NVIDIA driver"),
     ("R5", "unsatisfied condition", "has an older driver than the image requires", "use an older CUDA image"),
     ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "replace the node"),
@@ -80,25 +84,37 @@ _NO_GPU = (
 _LOGS = (
     (
         "R6",
-        ("CUDA driver version is insufficient for CUDA runtime version",),
+        ("CUDA driver version is insufficient for CUDA runtime version", "NVIDIA driver on your system is too old"),
         "needs a newer NVIDIA driver than node {node} has",
         "use an image with an older CUDA version, or nodes with a newer driver",
     ),
     (
         "R8",
-        ("CUDA out of memory", "CUDA error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY"),
+        (
+            "CUDA out of memory",
+            "CUDA error: out of memory",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "RESOURCE_EXHAUSTED: Out of memory",
+            "OOM when allocating tensor",
+            "No available memory for the cache blocks",
+            "less than desired GPU memory utilization",
+        ),
         "needs more GPU memory than it gets",
         "reduce the batch size or the context length, or use a larger GPU or more GPUs",
     ),
     ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "build it for both"),
 )
-_SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to open shared memory object")
+_SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to allocate shared memory")
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield why the containers of a pod on a node don't run."""
     pod = target.pod
-    if pod is None or target.node is None or live.is_fine(pod):
+    if pod is None or target.node is None:
+        return
+    if live.is_fine(pod):
+        # A program may go on without a GPU.
+        yield from _no_gpu(live, target, pod)
         return
     if live.phase(pod) == "Failed" and dig(pod.content, "status", "reason") == "Evicted":
         yield _evicted(live, pod)
@@ -123,7 +139,7 @@ def _evicted(live: Live, pod: Object) -> Cause:
 
 def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     failed = next(iter(live.events_of(pod, reason="FailedCreatePodSandBox")), None)
-    if failed is None or live.phase(pod) != "Pending" or dig(pod.content, "status", "podIP"):
+    if failed is None or not live.is_creating(pod):
         return
     for id, part, fault, fix in _STARTS:
         if part in failed.message:
@@ -197,6 +213,11 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why the runtime can't start a container."""
     failed = next((each for each in live.events_of(pod, reason="Failed") if each.message.startswith("Error: ")), None)
     for state in live.containers(pod):
+        if state.waiting == "CreateContainerConfigError":
+            message = f"Container {state.name} of {pod.title} can't be created: {state.message}"
+            fix = "create the Secret or ConfigMap in the namespace of the pod, or correct its name in the container"
+            yield Cause("R4", pod.title, message, "proven", (_state_evidence(pod, state),), fix)
+            return
         started = state.waiting in ("RunContainerError", "CreateContainerError", "CrashLoopBackOff")
         is_start = started or state.ended in ("StartError", "ContainerCannotRun")
         own = (state.message, state.last_message) if is_start else ()
@@ -239,16 +260,21 @@ def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             message = f"{subject} of {pod.title} {fault.format(node=target.node)}"
             sure: Confidence = "proven" if id == "P11" else "likely"
             yield Cause(id, pod.title, message, sure, (_line(pod, line),), fix)
-    line = next(live.log_lines(pod, *_NO_GPU), None)
-    if line is not None and not target.read.asks_for_gpu:
-        message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
-        fix = "add the limit nvidia.com/gpu to the container"
-        yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
+    yield from _no_gpu(live, target, pod)
     line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
     if line is not None and not _has_shared_memory(target, line[0]):
         message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
         fix = "mount an emptyDir with the medium Memory at /dev/shm"
         yield Cause("R9", pod.title, message, "likely", (_line(pod, line),), fix)
+
+
+def _no_gpu(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a pod requests no GPU, and its program needs one."""
+    line = None if target.read.asks_for_gpu else next(live.log_lines(pod, *_NO_GPU), None)
+    if line is not None:
+        message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
+        fix = "add the limit nvidia.com/gpu to the container"
+        yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
 
 
 def _line(pod: Object, line: tuple[str, str]) -> Evidence:
@@ -270,6 +296,10 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         if "OOMKilled" in (state.ended, state.last_ended):
             message = f"Container {state.name} of {pod.title} used more memory than {_limit(target, state.name)}"
             yield Cause("R7", pod.title, message, "proven", evidence, "raise the memory limit of the container")
+        elif 137 in (state.exit_code, state.last_exit_code) and (oom := _system_oom(live, target)) is not None:
+            message = f"Node {target.node} ran out of memory, and container {state.name} of {pod.title} was killed"
+            fix = "request the memory that the container uses"
+            yield Cause("R7", pod.title, message, "likely", (live.of_event(oom), *evidence), fix)
         elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
             probe = "startup" if "startup" in killed.message else "liveness"
             unhealthy = next(iter(live.events_of(pod, reason="Unhealthy")), None)
@@ -290,6 +320,11 @@ def _limit(target: Target, name: str) -> str:
     found = next((each for each in target.read.every_container if each.name == name), None)
     limit = known_text(mapping(found.limits).get("memory")) if found is not None else None
     return f"its limit {limit}" if limit else "its node has"
+
+
+def _system_oom(live: Live, target: Target) -> Event | None:
+    node = live.node(target)
+    return next(iter(live.events_of(node, reason="SystemOOM")), None) if node is not None else None
 
 
 def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
@@ -335,14 +370,15 @@ def _began(pod: Object, name: str) -> str:
 
 
 def _silent(live: Live, pod: Object) -> Iterator[Cause]:
-    """Yield the cause that a pod waits for long, and nothing reports why."""
-    waits = [each for each in live.containers(pod) if each.waiting in ("ContainerCreating", "PodInitializing")]
-    age = live.seconds_since(live.created(pod))
-    warned = [each for each in live.events_of(pod) if each.type == "Warning"]
-    if not waits or warned or age is None or age <= _SILENT_SECONDS or live.phase(pod) != "Pending":
+    """Yield the cause that a pod waits on its node for long, and nothing reports why."""
+    bound = live.condition(pod, "PodScheduled")
+    age = live.seconds_since(bound.time if bound is not None and bound.time is not None else live.created(pod))
+    warned = [e for e in live.events_of(pod) if e.type == "Warning" and e.component in _ON_NODE]
+    if not live.is_creating(pod) or warned or age is None or age <= _SILENT_SECONDS:
         return
     message = f"{pod.title} waits on its node for {age / 60:.0f} minutes, and no event reports why"
-    evidence = (Evidence(pod.title, f"status.containerStatuses[{waits[0].name}]", waits[0].waiting),)
+    states = ", ".join(f"{each.name}: {each.waiting}" for each in live.containers(pod)) or "none"
+    evidence = (Evidence(pod.title, "status.containerStatuses", states),)
     fix = "delete the pod, so that its owner creates it again and new events appear"
     yield Cause("R16", pod.title, message, "possible", evidence, fix, _describe(pod))
 

@@ -172,7 +172,7 @@ def _claims_gpu(live: Live, target: Target) -> bool:
 
 def _fabric_manager(live: Live, target: Target) -> Iterator[Cause]:
     node = live.node(target)
-    if node is None or not target.devices:
+    if node is None or target.pod is None or not target.devices or not live.has_crashed(target.pod):
         return
     reported = [each for each in live.conditions(node) if any(t in each.reason + each.message for t in _FABRIC)]
     seen = [each for each in live.events_of(node) if any(text in each.reason + each.message for text in _FABRIC)]

@@ -39,7 +39,9 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield faults of the nodes that run, rejected or would take a pod."""
     nodes = list(_nodes(live, target))
     for node in nodes:
-        faults = [*_faults(live, node), *_silent(live, node)]
+        # A fault of a GPU doesn't explain why an image can't be pulled.
+        fails = target.pod is None or target.node is None or _fails(live, target.pod)
+        faults = [*(_faults(live, node) if fails else ()), *_silent(live, node)]
         yield from faults
         if faults:
             yield from _repair(live, node)
@@ -52,7 +54,7 @@ def _nodes(live: Live, target: Target) -> Iterator[Object]:
     if target.pod is None or not target.read.asks_for_gpu:
         return
     own = live.node(target)
-    if own is not None:
+    if own is not None and not live.is_fine(target.pod):
         yield own
     if target.node is not None:
         return
@@ -63,6 +65,11 @@ def _nodes(live: Live, target: Target) -> Iterator[Object]:
         is_held = bool(fit.taints) or fit.is_cordoned
         if fit.node.name not in names and is_held and by_health and fit.fits_except("taints", "is_cordoned"):
             yield fit.node
+
+
+def _fails(live: Live, pod: Object) -> bool:
+    """Whether a pod on a node was rejected, or its program ended with an error."""
+    return live.phase(pod) == "Failed" or live.has_crashed(pod)
 
 
 def _is_health_taint(key: str) -> bool:

@@ -130,7 +130,7 @@ def _absent_node(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
     failed = next(iter(live.events_of(pod, reason="FailedPrepareDynamicResources")), None)
-    if failed is not None and live.phase(pod) == "Pending":
+    if failed is not None and live.is_creating(pod):
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
         message = f"The DRA driver of node {node} can't prepare the devices that {pod.title} claims: {detail}"
         fix = "read the log of the DRA driver's kubelet plugin on the node"

@@ -13,7 +13,7 @@ from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.live import Event, Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text
+from gpu_preflight.reading.unknown import dig, known_text, mappings
 
 _VOLUME = regex(r'for volume "([^"]{1,253})"')
 _SIX_MINUTES = "kubernetes v1.36.2 pkg/controller/volume/attachdetach/attach_detach_controller.go"
@@ -33,36 +33,54 @@ _MOUNT_FIXES = (
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield the causes of volumes of a pod."""
-    if target.pod is None or live.phase(target.pod) not in ("Pending", "Running"):
+    if target.pod is None:
         return
     if target.node is None:
         yield from _one_pod_only(live, target, target.pod)
-        return
-    if not live.is_fine(target.pod):
-        yield from _attach(live, target, target.pod)
-        yield from _mount(live, target.pod)
+    elif live.is_creating(target.pod):
+        found = list(_attach(live, target, target.pod))
+        yield from found
+        if not found:
+            yield from _mount(live, target.pod)
 
 
 def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why a volume can't be attached to the node."""
-    for event in live.events_of(pod, reason="FailedAttachVolume")[:1]:
-        name = _name(event)
-        if "Multi-Attach error" in event.message:
-            yield _in_use(live, target, pod, event, name)
-            return
-        errors = [each for each in live.objects("VolumeAttachment") if _attaches(each, name, target.node)]
-        status = [each for each in errors if known_text(dig(each.content, "status", "attachError", "message"))]
-        text = str(dig(status[0].content, "status", "attachError", "message")) if status else event.message
-        own = tuple(Evidence(each.title, "status.attachError.message", text) for each in status[:1])
-        message = f"Volume {name} can't be attached to node {target.node}: {text}"
-        csi = live.object("CSINode", str(target.node))
-        drivers = [str(each.get("name")) for each in dig(csi.spec, "drivers") or []] if csi is not None else []
-        fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
-        driver = _driver(live, name)
-        if csi is not None and driver and driver not in drivers:
-            fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
-            own += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
-        yield Cause("V8", f"volume {name}", message, "proven", (*own, live.of_event(event)), fix)
+    event = next(iter(live.events_of(pod, reason="FailedAttachVolume")), None)
+    if event is not None and "Multi-Attach error" in event.message:
+        yield _in_use(live, target, pod, event, _name(event))
+        return
+    name = _name(event) if event is not None else ""
+    volumes = {name, *_volumes(live, pod)}
+    every = [each for each in live.objects("VolumeAttachment") if each.spec.get("nodeName") == target.node]
+    wanted = [each for each in every if dig(each.spec, "source", "persistentVolumeName") in volumes]
+    failed = next((each for each in wanted if _attach_error(each)), None)
+    if failed is not None:
+        name = str(dig(failed.spec, "source", "persistentVolumeName"))
+    elif event is None:
+        return
+    text = _attach_error(failed) if failed is not None else event.message if event is not None else ""
+    evidence: tuple[Evidence, ...] = (live.of_event(event),) if event is not None else ()
+    evidence += (Evidence(failed.title, "status.attachError.message", text),) if failed is not None else ()
+    fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
+    csi, driver = live.object("CSINode", str(target.node)), _driver(live, name)
+    drivers = [str(each.get("name")) for each in mappings(csi.spec.get("drivers"))] if csi is not None else []
+    if csi is not None and driver and driver not in drivers:
+        fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
+        evidence += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
+    message = f"Volume {name} can't be attached to node {target.node}: {text}"
+    yield Cause("V8", f"volume {name}", message, "proven", evidence, fix)
+
+
+def _attach_error(attachment: Object) -> str:
+    return known_text(dig(attachment.content, "status", "attachError", "message")) or ""
+
+
+def _volumes(live: Live, pod: Object) -> set[str]:
+    """Return the names of the PersistentVolumes of a pod."""
+    claims = _claims(live, pod)
+    bound = (each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in claims)
+    return {str(each.spec.get("volumeName")) for each in bound if each.spec.get("volumeName")}
 
 
 def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) -> Cause:
@@ -113,9 +131,10 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 def _mount(live: Live, pod: Object) -> Iterator[Cause]:
     """Yield why a volume can't be mounted."""
-    failed = live.events_of(pod, reason="FailedMount")
+    # The kubelet reports this for a short time when a pod starts or ends.
+    failed = [each for each in live.events_of(pod, reason="FailedMount") if "not registered" not in each.message]
     exact = [each for each in failed if "failed for volume" in each.message]
-    if not failed or (not exact and live.events_of(pod, reason="FailedAttachVolume")):
+    if not failed:
         return
     event = (exact or failed)[0]
     fixes = (fix for part, fix in _MOUNT_FIXES if part in event.message)
@@ -129,10 +148,6 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
 def _name(event: Event) -> str:
     found = _VOLUME.search(event.message)
     return found[1] if found is not None else "of the pod"
-
-
-def _attaches(each: Object, volume: str, node: str | None) -> bool:
-    return dig(each.spec, "source", "persistentVolumeName") == volume and each.spec.get("nodeName") == node
 
 
 def _driver(live: Live, volume: str) -> str:
