@@ -93,13 +93,9 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
             yield f"D4: {each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"
             break
     pods = _pods(live, node)
-    yield from (
-        f"D4: {each.title} has the annotation {DO_NOT_DISRUPT}"
-        for each in pods
-        if _is_kept(each, DO_NOT_DISRUPT, "true")
-    )
-    budgets = list(_budgets(live, node))
-    yield from budgets
+    held = (each for each in pods if _is_kept(each, DO_NOT_DISRUPT, "true"))
+    yield from (f"D4: {each.title} has the annotation {DO_NOT_DISRUPT}" for each in held)
+    yield from _budgets(live, node)
     pool = live.object("NodePool", str(node.labels[NODE_POOL]))
     policy = list(_policy(pool, has_pods=bool(pods))) if pool is not None else []
     yield from policy

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from gpu_preflight.doctor.dump import read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.unused import unused_gpus
-from tests.preflight.doctor.cases import FOLDER
+from tests.preflight.doctor.clusters import cluster
 
 _NODE = "ip-10-0-1-21.us-west-2.compute.internal"
 _OTHER = "ip-10-0-2-22.us-west-2.compute.internal"
@@ -49,15 +46,13 @@ def _budget(namespace: str = "default", allowed: int = 0, **labels: str) -> dict
     }
 
 
-def _live(folder: Path, base: str, *objects: dict[str, Any], **metadata: Any) -> Live:
+def _live(base: str, *objects: dict[str, Any], **metadata: Any) -> Live:
     """Return a cluster whose first GPU node has no GPU pod, with objects added and its metadata changed."""
-    (folder / "more.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
-    dump = read_dump([*map(str, sorted((FOLDER / "bases" / base).iterdir())), str(folder / "more.yaml")])
-    dump.objects = [each for each in dump.objects if each.name != "serve-6d5f8b7c9-aaaaa"]
-    for each in dump.objects:
-        if each.kind == "Node" and each.name == _NODE:
-            each.content["metadata"] |= metadata
-    return Live(dump, _NOON)
+    live = cluster(base, *objects, without=("serve-6d5f8b7c9-aaaaa",), at=_NOON)
+    node = live.object("Node", _NODE)
+    assert node is not None
+    node.content["metadata"] |= metadata
+    return live
 
 
 def _why(live: Live, node: str = _NODE) -> str:
@@ -106,9 +101,9 @@ _HELD = {"deletionTimestamp": "2026-11-20T11:00:00Z", "finalizers": ["karpenter.
     ],
 )
 def test_what_keeps_a_node_of_karpenter(
-    tmp_path: Path, objects: list[dict[str, Any]], metadata: dict[str, Any], why: str | None
+    objects: list[dict[str, Any]], metadata: dict[str, Any], why: str | None
 ) -> None:
-    live = _live(tmp_path, "karpenter", *objects, **metadata)
+    live = _live("karpenter", *objects, **metadata)
 
     if why is None:
         assert _NODE not in [each.node for each in unused_gpus(live)]
@@ -129,8 +124,8 @@ def test_what_keeps_a_node_of_karpenter(
         ({"consolidateAfter": "1m", "budgets": [{"nodes": "10%"}]}, ""),
     ],
 )
-def test_what_the_node_pool_forbids(tmp_path: Path, disruption: dict[str, Any], why: str) -> None:
-    live = _live(tmp_path, "karpenter", _pod("web"))
+def test_what_the_node_pool_forbids(disruption: dict[str, Any], why: str) -> None:
+    live = _live("karpenter", _pod("web"))
     pool = live.object("NodePool", "gpu")
     assert pool is not None
     pool.spec["disruption"] = disruption
@@ -160,30 +155,30 @@ _SAFE = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true
     ],
 )
 def test_what_keeps_a_node_of_cluster_autoscaler(
-    tmp_path: Path, objects: list[dict[str, Any]], metadata: dict[str, Any], why: str
+    objects: list[dict[str, Any]], metadata: dict[str, Any], why: str
 ) -> None:
-    live = _live(tmp_path, "managed", *objects, **metadata)
+    live = _live("managed", *objects, **metadata)
 
     assert why in _why(live) if why else not _why(live), _why(live)
 
 
-def test_the_min_of_the_node_group_keeps_a_node(tmp_path: Path) -> None:
-    live = _live(tmp_path, "managed")
+def test_the_min_of_the_node_group_keeps_a_node() -> None:
+    live = _live("managed")
     live.dump.aws["nodegroup"][0][1]["scalingConfig"] |= {"minSize": 2}
 
     assert "node group gpu has its min of 2 nodes" in _why(live)
 
 
-def test_a_failed_update_of_the_node_group_is_named(tmp_path: Path) -> None:
-    live = _live(tmp_path, "managed")
+def test_a_failed_update_of_the_node_group_is_named() -> None:
+    live = _live("managed")
     errors = [{"errorCode": "PodEvictionFailure", "errorMessage": "Reached max retries"}]
     live.dump.aws["update"] = [("update.json", {"id": "0a1b", "status": "Failed", "errors": errors})]
 
     assert "PodEvictionFailure" in _why(live)
 
 
-def test_a_node_that_is_not_ready_has_no_other_reason(tmp_path: Path) -> None:
-    live = _live(tmp_path, "karpenter", _event("Unconsolidatable", "Can't replace with a cheaper node"))
+def test_a_node_that_is_not_ready_has_no_other_reason() -> None:
+    live = _live("karpenter", _event("Unconsolidatable", "Can't replace with a cheaper node"))
     node = live.object("Node", _NODE)
     assert node is not None
     node.content["status"]["conditions"][-1] |= {"status": "Unknown", "reason": "NodeStatusUnknown"}
@@ -191,5 +186,5 @@ def test_a_node_that_is_not_ready_has_no_other_reason(tmp_path: Path) -> None:
     assert _why(live) == "Ready is Unknown: NodeStatusUnknown"
 
 
-def test_a_node_whose_gpus_are_in_use_is_not_listed(tmp_path: Path) -> None:
-    assert _OTHER not in [each.node for each in unused_gpus(_live(tmp_path, "karpenter"))]
+def test_a_node_whose_gpus_are_in_use_is_not_listed() -> None:
+    assert _OTHER not in [each.node for each in unused_gpus(_live("karpenter"))]
