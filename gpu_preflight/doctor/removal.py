@@ -28,7 +28,7 @@ _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 _DELAY_SECONDS = 600
 
 
-def kept_by(live: Live, node: Object) -> Iterator[str]:
+def removal_blockers(live: Live, node: Object) -> Iterator[str]:
     """Yield what keeps a node: an id of the catalogue of causes, and a sentence without a period."""
     offered = live.allocatable(node)
     if any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items()):

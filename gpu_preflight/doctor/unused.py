@@ -11,7 +11,7 @@ from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.live import Live
-from gpu_preflight.doctor.removal import kept_by
+from gpu_preflight.doctor.removal import removal_blockers
 from gpu_preflight.reading.objects import Object
 
 _REGION = "topology.kubernetes.io/region"
@@ -78,4 +78,4 @@ def _reasons(live: Live, node: Object) -> Iterator[str]:
         yield "cordoned"
     if any(each.type == "Ready" and each.status != "True" for each in live.conditions(node)):
         return
-    yield from kept_by(live, node)
+    yield from removal_blockers(live, node)

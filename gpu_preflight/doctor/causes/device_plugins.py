@@ -82,8 +82,8 @@ _DRA = Manager("DRA driver", "ResourceSlice", *("G17",) * 4, "install NVIDIA's D
 def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
     """Yield why a node offers fewer devices than it has."""
     manager = _EFA_PLUGIN if device == EFA else _PLUGIN
-    pods = _pods_on(live, node, manager)
-    yield from _managers_of(live, node, pods)
+    pods = _manager_pods(live, node, manager)
+    yield from _rival_managers(live, node, pods)
     if failing := _failing_driver(live, node):
         yield failing
         return
@@ -93,7 +93,7 @@ def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
         yield unhealthy_devices(live, node, device, runs)
         return
     if not pods:
-        yield from [_built_in(live, node)] if _has_built_in(node) else _absent(live, node, manager)
+        yield from [_own_plugin(live, node)] if _has_own_plugin(node) else _absent(live, node, manager)
         return
     known = [cause for pod in pods for cause in log_causes(live, pod, node)]
     if known or not runs:
@@ -105,7 +105,7 @@ def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
 
 def dra_causes(live: Live, node: Object) -> Iterator[Cause]:
     """Yield why no DRA driver publishes the GPUs of a node."""
-    pods = _pods_on(live, node, _DRA)
+    pods = _manager_pods(live, node, _DRA)
     if not pods:
         yield from _absent(live, node, _DRA)
     elif not live.is_fine(pods[0]):
@@ -123,7 +123,7 @@ def _is_young(live: Live, node: Object) -> bool:
     return age is not None and age < _YOUNG_SECONDS
 
 
-def manager_of(spec: Mapping[str, Any], name: str) -> Manager | None:
+def device_manager(spec: Mapping[str, Any], name: str) -> Manager | None:
     """Return the kind of device manager that a pod or DaemonSet with a spec is; ``None`` if it isn't one."""
     paths = [str(dig(each, "hostPath", "path") or "") for each in mappings(spec.get("volumes"))]
     text = " ".join([name, *(str(each.get("image")) for each in mappings(spec.get("containers")))]).lower()
@@ -136,17 +136,17 @@ def manager_of(spec: Mapping[str, Any], name: str) -> Manager | None:
     return _DRA if in_kubelet and "dra" in words and words & _OWN else None
 
 
-def _pods_on(live: Live, node: Object, manager: Manager) -> list[Object]:
+def _manager_pods(live: Live, node: Object, manager: Manager) -> list[Object]:
     """Return the pods of a kind of device manager on a node, and those that wait for it."""
-    found = [each for each in live.pods_by_node.get(node.name, ()) if manager_of(each.spec, each.name) is manager]
+    found = [each for each in live.pods_by_node.get(node.name, ()) if device_manager(each.spec, each.name) is manager]
     waiting = (each for each in live.objects("Pod") if not each.spec.get("nodeName") and node.name in repr(each.spec))
-    return found + [each for each in waiting if manager_of(each.spec, each.name) is manager]
+    return found + [each for each in waiting if device_manager(each.spec, each.name) is manager]
 
 
 def _absent(live: Live, node: Object, manager: Manager) -> Iterator[Cause]:
     """Yield why no pod of a device manager is on a node."""
     sure: Confidence = weaker(live.certainty("DaemonSet") or "possible", live.certainty("Pod") or "possible")
-    daemons = [each for each in live.objects("DaemonSet") if manager_of(_template(each), each.name) is manager]
+    daemons = [each for each in live.objects("DaemonSet") if device_manager(_template(each), each.name) is manager]
     evidence = amounts(live, node, manager.device)
     if not daemons:
         message = f"Node {node.name} has no {manager.device}, because no DaemonSet installs the {manager.title}"
@@ -281,7 +281,7 @@ def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str
     return Cause("G7", f"Node {node.name}", message, "possible", evidence, "read the log of the device plugin", command)
 
 
-def _has_built_in(node: Object) -> bool:
+def _has_own_plugin(node: Object) -> bool:
     return node.labels.get(COMPUTE_TYPE) == "auto" or _image(node).startswith("Bottlerocket")
 
 
@@ -289,7 +289,7 @@ def _image(node: Object) -> str:
     return str(dig(node.content, "status", "nodeInfo", "osImage") or "")
 
 
-def _built_in(live: Live, node: Object) -> Cause:
+def _own_plugin(live: Live, node: Object) -> Cause:
     """Return the cause for a node whose image has a device plugin of its own."""
     evidence = (*amounts(live, node, GPU), Evidence(f"Node {node.name}", "status.nodeInfo.osImage", _image(node)))
     variant = _BOTTLEROCKET.search(_image(node))
@@ -303,7 +303,7 @@ def _built_in(live: Live, node: Object) -> Cause:
     )
 
 
-def _managers_of(live: Live, node: Object, pods: list[Object]) -> Iterator[Cause]:
+def _rival_managers(live: Live, node: Object, pods: list[Object]) -> Iterator[Cause]:
     owners = {owner.title: owner for each in pods if (owner := live.running.owner(each)) is not None}
     slices = [
         each
@@ -320,12 +320,12 @@ def _managers_of(live: Live, node: Object, pods: list[Object]) -> Iterator[Cause
 
 def two_managers(live: Live, node: Object) -> Iterator[Cause]:
     """Yield the cause that two device managers of GPUs run on a node."""
-    yield from _managers_of(live, node, plugin_pods(live, node))
+    yield from _rival_managers(live, node, plugin_pods(live, node))
 
 
 def plugin_pods(live: Live, node: Object) -> list[Object]:
     """Return the pods of NVIDIA's device plugins on a node."""
-    return _pods_on(live, node, _PLUGIN)
+    return _manager_pods(live, node, _PLUGIN)
 
 
 def _failing_driver(live: Live, node: Object) -> Cause | None:

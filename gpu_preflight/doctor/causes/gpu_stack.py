@@ -17,9 +17,9 @@ from gpu_facts.resources import DEVICE_CLASS, EFA, GPU, MIG, NVIDIA, SHARED
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.causes.device_plugins import (
     device_causes,
+    device_manager,
     dra_causes,
     log_causes,
-    manager_of,
     plugin_pods,
     unhealthy_devices,
 )
@@ -46,7 +46,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     yield from _no_slices(live, target)
     yield from _fabric_manager(live, target)
     yield from _lost_devices(live, target)
-    if target.pod is not None and manager_of(target.pod.spec, target.pod.name) is not None:
+    if target.pod is not None and device_manager(target.pod.spec, target.pod.name) is not None:
         yield from log_causes(live, target.pod, live.node(target) or target.pod)
 
 

@@ -60,7 +60,7 @@ def _rejected(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     evidence = (Evidence(pod.title, "status.reason", reason), Evidence(pod.title, "status.message", message))
     again = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name]) if target.owners else ""
     if reason.startswith(_OUT_OF):
-        yield _out_of(live, target, pod, reason.removeprefix(_OUT_OF), evidence, again)
+        yield _insufficient(live, target, pod, reason.removeprefix(_OUT_OF), evidence, again)
     if reason != "UnexpectedAdmissionError":
         return
     found = next((each for each in _REJECTIONS if each[1] in message), None)
@@ -78,7 +78,7 @@ def _rejected(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             yield from device_causes(live, node, devices[0])
 
 
-def _out_of(
+def _insufficient(
     live: Live, target: Target, pod: Object, resource: str, evidence: tuple[Evidence, ...], again: str
 ) -> Cause:
     """Return the cause of a pod for which its node has too little of a resource."""

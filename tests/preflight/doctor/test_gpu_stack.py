@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.doctor.causes.device_plugins import manager_of
+from gpu_preflight.doctor.causes.device_plugins import device_manager
 from tests.preflight.doctor.clusters import (
     GPU,
     NEW_NODE,
@@ -95,10 +95,10 @@ def test_an_image_with_its_own_device_plugin_needs_no_daemon_set(
 def test_device_plugins_of_other_devices_do_not_count(name: str, image: str, title: str | None) -> None:
     spec = {"containers": [{"image": image}], "volumes": [{"hostPath": {"path": PLUGINS}}]}
 
-    found = manager_of(spec, name)
+    found = device_manager(spec, name)
 
     assert (found.title if found is not None else None) == title
-    assert manager_of({"containers": [{"image": image}]}, name) is None
+    assert device_manager({"containers": [{"image": image}]}, name) is None
 
 
 def test_a_plugin_that_started_a_minute_ago_is_no_cause_yet() -> None:
