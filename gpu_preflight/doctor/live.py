@@ -198,6 +198,7 @@ class Live:
         self.dump = dump
         self.now = at or dump.at or latest_time(dump) or now()
         self._asked: dict[str, NotLooked] = {}
+        self._fits: dict[str, list[NodeFit]] = {}
         self._by_kind: dict[str, list[Object]] = {}
         for each in dump.objects:
             self._by_kind.setdefault(each.kind, []).append(each)
@@ -372,6 +373,12 @@ class Live:
                 found.setdefault(name, []).append(each)
         return found
 
+    @cached_property
+    def waiting_daemons(self) -> list[Object]:
+        """The pods of DaemonSets that have no node yet. Their affinity names the node."""
+        waiting = (each for each in self.objects("Pod") if not known_text(each.spec.get("nodeName")))
+        return [each for each in waiting if is_daemon(each)]
+
     def node(self, target: Target) -> Object | None:
         """Return the node of a pod; ``None`` before it is bound, or if the node isn't in the dump."""
         return None if target.node is None else self.object("Node", target.node)
@@ -394,7 +401,11 @@ class Live:
 
     def fits(self, target: Target) -> list[NodeFit]:
         """Return for each node why it doesn't take a pod."""
-        return [self.fit(node, target.read) for node in self.nodes]
+        key = target.read.likeness
+        if key not in self._fits:
+            # Several groups of causes need it for the same pod, and pods of one owner are alike.
+            self._fits = {key: [self.fit(node, target.read) for node in self.nodes]}
+        return self._fits[key]
 
     def fit(self, node: Object, pod: Pod, *, daemon: bool = False) -> NodeFit:
         """Return why a node doesn't take a pod, which may belong to a DaemonSet."""
@@ -626,6 +637,11 @@ def _group(file: str, answer: Any) -> Resource:
 
 def _capitalized(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key[:1].upper() + key[1:]: value for key, value in values.items()}
+
+
+def is_daemon(pod: Object) -> bool:
+    """Whether a DaemonSet created a pod."""
+    return any(each.get("kind") == "DaemonSet" for each in mappings(dig(pod.content, "metadata", "ownerReferences")))
 
 
 def titles(each: Iterable[Object], most: int = 3) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_facts.labels import DO_NOT_DISRUPT, NODE_GROUP, NODE_POOL, SAFE_TO_EVICT
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.live import Live, is_daemon
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.label_values import equal, exactly, requirement
 from gpu_preflight.reading.objects import Object
@@ -53,11 +53,7 @@ def _is_claim(each: Object, node: Object) -> bool:
 def _pods(live: Live, node: Object) -> list[Object]:
     """Return the pods that a drain evicts: without DaemonSet pods and static pods."""
     found = live.pods_by_node.get(node.name, ())
-    return [each for each in found if _MIRROR not in each.annotations and not _is_daemon(live, each)]
-
-
-def _is_daemon(live: Live, pod: Object) -> bool:
-    return any(each.get("kind") == "DaemonSet" for each in mappings(dig(pod.content, "metadata", "ownerReferences")))
+    return [each for each in found if _MIRROR not in each.annotations and not is_daemon(each)]
 
 
 def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> Iterator[str]:
@@ -164,12 +160,12 @@ def _for_cluster_autoscaler(live: Live, node: Object) -> Iterator[str]:
 
 
 def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
-    """Yield the pods that Cluster Autoscaler doesn't evict, with its default settings or the flags of its pod."""
+    """Yield the pods that Cluster Autoscaler doesn't evict, by its defaults or the flags of its Deployment."""
     flags = " ".join(
         str(argument)
-        for pod in live.objects("Pod")
-        if "cluster-autoscaler" in pod.name
-        for container in mappings(pod.spec.get("containers"))
+        for each in live.objects("Deployment")
+        if "cluster-autoscaler" in each.name
+        for container in mappings(dig(each.spec, "template", "spec", "containers"))
         for argument in (*(container.get("command") or ()), *(container.get("args") or ()))
     )
     for pod in _pods(live, node):

@@ -139,7 +139,7 @@ def device_manager(spec: Mapping[str, Any], name: str) -> Manager | None:
 def _manager_pods(live: Live, node: Object, manager: Manager) -> list[Object]:
     """Return the pods of a kind of device manager on a node, and those that wait for it."""
     found = [each for each in live.pods_by_node.get(node.name, ()) if device_manager(each.spec, each.name) is manager]
-    waiting = (each for each in live.objects("Pod") if not each.spec.get("nodeName") and node.name in repr(each.spec))
+    waiting = (each for each in live.waiting_daemons if node.name in repr(each.spec.get("affinity")))
     return found + [each for each in waiting if device_manager(each.spec, each.name) is manager]
 
 

@@ -26,6 +26,8 @@ from gpu_preflight.doctor.causes.device_plugins import (
 from gpu_preflight.doctor.live import Live, NodeFit, Target
 from gpu_preflight.reading.objects import Object
 
+# Nodes that are looked at one by one. Most clusters have few kinds of faults, on many nodes.
+_MAX_NODES = 20
 _MIG_STATE = "nvidia.com/mig.config.state"
 # How a program reports a fault of its GPU.
 DEVICE_ERRORS = ("uncorrectable", "ECC error", "GPU is lost", "fallen off the bus", "unspecified launch failure", "Xid")
@@ -35,12 +37,14 @@ _FABRIC = ("FabricManagerNotRunning", "Fabric Manager status")
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield the causes on nodes that lack devices, each once with the number of nodes that it concerns."""
     found: dict[tuple[str, str], list[Cause]] = {}
-    for node, device in nodes_without_devices(live, target):
+    nodes = list(nodes_without_devices(live, target))
+    for node, device in nodes[:_MAX_NODES]:
         for cause in device_causes(live, node, device):
             key = cause.id, cause.subject if cause.subject.startswith("DaemonSet") else ""
             found.setdefault(key, []).append(cause)
     for causes in found.values():
-        more = f" (and {len(causes) - 1} more nodes)" if len(causes) > 1 else ""
+        least = "at least " if len(nodes) > _MAX_NODES else ""
+        more = f" (and {least}{len(causes) - 1} more nodes)" if len(causes) > 1 else ""
         yield replace(causes[0], message=causes[0].message + more)
     yield from _other_names(live, target)
     yield from _no_slices(live, target)

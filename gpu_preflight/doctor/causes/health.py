@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/eks/latest/userguide/node-health.html (2026-11)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from shlex import join
 
 from gpu_facts.hardware.catalogue import catalogue
@@ -31,14 +32,14 @@ _SENTINEL = (
     ("H2", ("SysLogsGPUFallenOff",)),
     ("H3", ("Gpu", "NVSwitchFatalError", "NVSwitchDown", "SysLogsSXIDError")),
 )
+_MAX_NODES = 20
 _NODE_TAINTS = "node.kubernetes.io/"
 _REPAIR = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield faults of the nodes that run, rejected or would take a pod."""
-    nodes = list(_nodes(live, target))
-    for node in nodes:
+    for node in islice(_nodes(live, target), _MAX_NODES):
         # A fault of a GPU doesn't explain why an image can't be pulled.
         fails = target.pod is None or target.node is None or _fails(live, target.pod)
         faults = [*(_faults(live, node) if fails else ()), *_silent(live, node)]

@@ -78,7 +78,7 @@ def _attach_error(attachment: Object) -> str:
 
 def _volumes(live: Live, pod: Object) -> set[str]:
     """Return the names of the PersistentVolumes of a pod."""
-    claims = _claims(live, pod)
+    claims = _claims(pod)
     bound = (each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in claims)
     return {str(each.spec.get("volumeName")) for each in bound if each.spec.get("volumeName")}
 
@@ -104,17 +104,18 @@ def _users(live: Live, pod: Object, volume: str) -> list[Object]:
     """Return the other pods that use a claim of a pod that is bound to a volume."""
     claims = live.objects("PersistentVolumeClaim", pod.namespace)
     bound = {each.name for each in claims if each.spec.get("volumeName") == volume}
-    return [each for each in _sharing(live, pod, bound & _claims(live, pod)) if each is not pod]
+    return [each for each in _sharing(live, pod, bound & _claims(pod)) if each is not pod]
 
 
 def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
     """Return the pods on nodes that use one of some claims in the namespace of a pod."""
     running = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
-    return [each for each in running if claims & _claims(live, each)]
+    return [each for each in running if claims & _claims(each)]
 
 
-def _claims(live: Live, pod: Object) -> set[str]:
-    return {str(each.claim) for each in live.target(pod).read.volumes if each.claim}
+def _claims(pod: Object) -> set[str]:
+    claims = (dig(each, "persistentVolumeClaim", "claimName") for each in mappings(pod.spec.get("volumes")))
+    return {str(each) for each in claims if each}
 
 
 def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -122,7 +123,7 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     scheduled = live.condition(pod, "PodScheduled")
     if scheduled is None or _ONE_POD not in scheduled.message:
         return
-    users = _sharing(live, pod, _claims(live, pod))
+    users = _sharing(live, pod, _claims(pod))
     by = f" by {users[0].title}" if users else ""
     message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
     fix = "delete the other pod, or use the access mode ReadWriteOnce"
