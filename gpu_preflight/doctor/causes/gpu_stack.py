@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import GPU_PRESENT, INSTANCE_TYPE
@@ -27,7 +28,7 @@ from gpu_preflight.doctor.live import Live, NodeFit, Target
 from gpu_preflight.reading.objects import Object
 
 # Nodes that are looked at one by one. Most clusters have few kinds of faults, on many nodes.
-_MAX_NODES = 20
+MAX_NODES = 20
 _MIG_STATE = "nvidia.com/mig.config.state"
 # How a program reports a fault of its GPU.
 DEVICE_ERRORS = ("uncorrectable", "ECC error", "GPU is lost", "fallen off the bus", "unspecified launch failure", "Xid")
@@ -37,13 +38,13 @@ _FABRIC = ("FabricManagerNotRunning", "Fabric Manager status")
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield the causes on nodes that lack devices, each once with the number of nodes that it concerns."""
     found: dict[tuple[str, str], list[Cause]] = {}
-    nodes = list(nodes_without_devices(live, target))
-    for node, device in nodes[:_MAX_NODES]:
+    nodes = list(islice(nodes_without_devices(live, target), MAX_NODES + 1))
+    for node, device in nodes[:MAX_NODES]:
         for cause in device_causes(live, node, device):
             key = cause.id, cause.subject if cause.subject.startswith("DaemonSet") else ""
             found.setdefault(key, []).append(cause)
     for causes in found.values():
-        least = "at least " if len(nodes) > _MAX_NODES else ""
+        least = "at least " if len(nodes) > MAX_NODES else ""
         more = f" (and {least}{len(causes) - 1} more nodes)" if len(causes) > 1 else ""
         yield replace(causes[0], message=causes[0].message + more)
     yield from _other_names(live, target)
@@ -56,7 +57,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 def nodes_without_devices(live: Live, target: Target) -> Iterator[tuple[Object, str]]:
     """Yield each node that a waiting pod would run on if the node offered all its devices, and the device it lacks."""
-    if not _waits_for_a_node(live, target):
+    if not waits_for_a_node(live, target):
         return
     fits = live.fits(target)
     if any(each.fits for each in fits):
@@ -69,7 +70,8 @@ def nodes_without_devices(live: Live, target: Target) -> Iterator[tuple[Object, 
             yield fit.node, lacking[0]
 
 
-def _waits_for_a_node(live: Live, target: Target) -> bool:
+def waits_for_a_node(live: Live, target: Target) -> bool:
+    """Whether a pod waits for a scheduler to select its node."""
     if target.pod is None or target.node is not None or live.phase(target.pod) != "Pending":
         return False
     scheduled = live.condition(target.pod, "PodScheduled")
@@ -115,7 +117,7 @@ def may_be_offered_as(node: Object, name: str) -> bool:
 
 def _other_names(live: Live, target: Target) -> Iterator[Cause]:
     """Yield the cause that the nodes offer GPUs only under other names than the pod requests."""
-    if not _waits_for_a_node(live, target):
+    if not waits_for_a_node(live, target):
         return
     offered = {name for node in live.nodes for name, amount in live.capacity(node).items() if amount}
     wanted = [each for each in target.devices if each not in offered]
@@ -152,7 +154,7 @@ def _certain(live: Live, kind: str) -> Confidence:
 
 def _no_slices(live: Live, target: Target) -> Iterator[Cause]:
     """Yield why no node of a pod with resource claims publishes devices."""
-    if not target.read.claims or not _waits_for_a_node(live, target):
+    if not target.read.claims or not waits_for_a_node(live, target):
         return
     slices = [each for each in live.objects("ResourceSlice") if each.spec.get("driver") == DEVICE_CLASS]
     if slices or not _claims_gpu(live, target):

@@ -17,7 +17,7 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
-from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, nodes_without_devices
+from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, MAX_NODES, nodes_without_devices, waits_for_a_node
 from gpu_preflight.doctor.live import Condition, Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping
@@ -32,14 +32,13 @@ _SENTINEL = (
     ("H2", ("SysLogsGPUFallenOff",)),
     ("H3", ("Gpu", "NVSwitchFatalError", "NVSwitchDown", "SysLogsSXIDError")),
 )
-_MAX_NODES = 20
 _NODE_TAINTS = "node.kubernetes.io/"
 _REPAIR = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield faults of the nodes that run, rejected or would take a pod."""
-    for node in islice(_nodes(live, target), _MAX_NODES):
+    for node in islice(_nodes(live, target), MAX_NODES):
         # A fault of a GPU doesn't explain why an image can't be pulled.
         fails = target.pod is None or target.node is None or _fails(live, target.pod)
         faults = [*(_faults(live, node) if fails else ()), *_silent(live, node)]
@@ -57,9 +56,9 @@ def _nodes(live: Live, target: Target) -> Iterator[Object]:
     own = live.node(target)
     if own is not None and not live.is_fine(target.pod):
         yield own
-    if target.node is not None:
+    if not waits_for_a_node(live, target) or any(each.fits for each in live.fits(target)):
         return
-    names = {node.name for node, _ in nodes_without_devices(live, target)}
+    names = {node.name for node, _ in islice(nodes_without_devices(live, target), MAX_NODES)}
     yield from (each for each in live.nodes if each.name in names)
     for fit in live.fits(target):
         by_health = all(each.key.startswith(_NODE_TAINTS) or _is_health_taint(each.key) for each in fit.taints)

@@ -207,6 +207,13 @@ def test_a_faulty_node_of_another_kind_is_not_named() -> None:
     assert _stack(ids(live)) == []
 
 
+def test_a_cordoned_faulty_node_is_not_named_if_another_node_has_room() -> None:
+    healthy = node("ip-10-0-1-31", capacity=_ONE, allocatable=_ONE)
+    faulty = node(capacity=_ONE, allocatable=_ONE, conditions=[_XID], spec={"unschedulable": True})
+
+    assert _stack(ids(cluster("karpenter", pod(), faulty, healthy))) == []
+
+
 @pytest.mark.parametrize(
     ("type", "status", "expected"),
     [
