@@ -31,23 +31,27 @@ _WORDS = regex(r"[a-z0-9]+")
 _YOUNG_SECONDS = 120
 # The variant of Bottlerocket, such as aws-k8s-1.36-nvidia.
 _BOTTLEROCKET = regex(r"^Bottlerocket .*\((?P<variant>aws-k8s-[^)]*)\)")
-# Lines of the device plugin's log, the first that occurs counts.
+# Lines of the device plugin's log, with the fault and its fix. The first one that occurs counts.
 _LOG_LINES = (
-    ("G5", ("Failed to initialize NVML", "Incompatible strategy detected", "Incompatible platform detected")),
-    ("G7", ("No devices found. Waiting indefinitely",)),
-    ("G8", ("Could not register device plugin", "Failed to start one or more plugins")),
-)
-_LOG_CAUSES: Mapping[str, tuple[str, str]] = {
-    "G5": (
+    (
+        "G5",
+        ("Failed to initialize NVML", "Incompatible strategy detected", "Incompatible platform detected"),
         "finds no usable NVIDIA driver or container toolkit",
         "use an image with the NVIDIA driver and toolkit, such as an accelerated EKS AMI, and replace the node",
     ),
-    "G7": (
+    (
+        "G7",
+        ("No devices found. Waiting indefinitely",),
         "finds no GPU",
         "check that the instance type has a GPU and that the MIG strategy matches the GPU's partitions",
     ),
-    "G8": ("can't register with kubelet", "restart the device plugin pod of the node"),
-}
+    (
+        "G8",
+        ("Could not register device plugin", "Failed to start one or more plugins"),
+        "can't register with kubelet",
+        "restart the device plugin pod of the node",
+    ),
+)
 _UNHEALTHY = ("XidCriticalError", "marked unhealthy", "marking device as unhealthy")
 
 
@@ -158,8 +162,9 @@ def _absent(live: Live, node: Object, manager: Manager) -> Iterator[Cause]:
     count = dig(daemon.content, "status", "desiredNumberScheduled")
     evidence += (Evidence(daemon.title, "status.desiredNumberScheduled", str(count)),)
     if fit.labels:
-        listed = ", ".join(f"{each.key} ({_own(node, each.key)})" for each in fit.labels)
-        message = f"{daemon.title} selects other nodes than {node.name}, which doesn't match {listed}"
+        has = {each.key: node.labels.get(each.key, "absent") for each in fit.labels}
+        listed = ", ".join(f"{key} ({value} on the node)" for key, value in has.items())
+        message = f"{daemon.title} doesn't select node {node.name}, because of the label {listed}"
         fix = "set the label in the template of the node's pool, and on the running node"
         yield Cause(manager.labels, daemon.title, message, sure, evidence, fix, _label(node, daemon, fit))
     elif fit.taints:
@@ -172,10 +177,6 @@ def _absent(live: Live, node: Object, manager: Manager) -> Iterator[Cause]:
         yield Cause(manager.taints, daemon.title, message, sure, evidence, fix, run)
     else:
         yield _no_pod(live, node, daemon, manager, evidence, fit)
-
-
-def _own(node: Object, key: str) -> str:
-    return f"its value is {node.labels[key]}" if key in node.labels else "it lacks the label"
 
 
 def _label(node: Object, daemon: Object, fit: NodeFit) -> str:
@@ -225,11 +226,10 @@ def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cau
 
 def log_causes(live: Live, pod: Object, node: Object) -> Iterator[Cause]:
     """Yield what the log of a device plugin reports."""
-    for id, texts in _LOG_LINES:
+    for id, texts, fault, fix in _LOG_LINES:
         line = next(live.log_lines(pod, *texts), None)
         if line is None:
             continue
-        fault, fix = _LOG_CAUSES[id]
         message = f"The device plugin pod {pod.namespace}/{pod.name} on node {node.name} {fault}"
         command = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name]) if id == "G8" else ""
         evidence = (Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1]),)
@@ -244,16 +244,10 @@ def unhealthy_devices(live: Live, node: Object, device: str, pods: list[Object])
     logs = tuple(Evidence(f"log {pod.namespace}/{pod.name}/{each[0]}", "", each[1]) for pod, each in lines)
     message = f"{have - offered} of {have} {device} of node {node.name} are unhealthy, so it offers {offered}"
     fix = "drain the node and replace it, because the device plugin doesn't report a device as healthy again"
-    return Cause(
-        "G24" if device == EFA else "G9",
-        f"Node {node.name}",
-        message,
-        "proven",
-        (*amounts(live, node, device), *logs),
-        fix,
-        join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"]),
-        excluded=("the device plugin runs, so its endpoint isn't gone",),
-    )
+    drain = join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"])
+    excluded = ("the device plugin runs, so its endpoint isn't gone",) if pods else ()
+    id, evidence = "G24" if device == EFA else "G9", (*amounts(live, node, device), *logs)
+    return Cause(id, f"Node {node.name}", message, "proven", evidence, fix, drain, excluded=excluded)
 
 
 def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str) -> Cause:
