@@ -2,8 +2,8 @@
 
 Texts of programs are in logs, which the dump has only if they were written into it.
 
-Sources: kubernetes v1.36.2 pkg/kubelet/events/event.go, pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go, containerd 2.1 internal/cri,
-NVIDIA/libnvidia-container src/cli (2026-11)
+Sources: kubernetes v1.36.2 pkg/kubelet/events/event.go, pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go,
+containerd 2.1 internal/cri, NVIDIA/libnvidia-container src/cli (2026-11)
 """
 
 from __future__ import annotations

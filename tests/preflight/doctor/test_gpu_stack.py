@@ -19,6 +19,7 @@ from tests.preflight.doctor.clusters import (
     plugin_pod,
     pod,
     roots,
+    waiting,
 )
 
 _ONE, _NONE = {GPU: "1"}, {GPU: "0"}
@@ -146,6 +147,39 @@ def test_slices_of_a_gpu_without_mig_are_not_another_name_of_it() -> None:
     live = cluster("karpenter", pod(container=wrong), without=("serve-6d5f8b7c9-aaaaa",))
 
     assert "G10" not in ids(live)
+
+
+@pytest.mark.parametrize(
+    ("log", "confidence"), [("KeyError: 'data'", "possible"), ("CUDA error: uncorrectable ECC error", "likely")]
+)
+def test_a_gpu_that_became_unhealthy_under_a_failing_pod(log: str, confidence: str) -> None:
+    last = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    status = {**waiting("CrashLoopBackOff", lastState=last, restartCount=3), "phase": "Running"}
+    faulty = node(capacity=_ONE, allocatable=_NONE)
+    logs = {("default", "train", "main"): log}
+
+    found = roots(cluster("karpenter", pod(node=NEW_NODE, status=status), faulty, plugin_pod(), logs=logs))
+
+    assert [each.confidence for each in found if each.id == "G9"] == [confidence]
+
+
+def test_the_device_plugin_itself_may_be_the_pod_in_question() -> None:
+    logs = {("kube-system", "plugin-1", "app"): "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND."}
+
+    assert ids(cluster("karpenter", node(), plugin_pod(), logs=logs), "plugin-1") == ["G5"]
+
+
+@pytest.mark.parametrize(
+    ("daemon", "expected"),
+    [(None, "possible"), ("Error creating: pods is forbidden: exceeded quota", "proven")],
+)
+def test_a_plugin_without_a_pod_on_the_node(daemon: str | None, expected: str) -> None:
+    about = {"kind": "DaemonSet", "name": "nvidia-device-plugin", "namespace": "kube-system"}
+    events = [event("FailedCreate", daemon, about=about, component="daemonset-controller")] if daemon else []
+
+    found = roots(cluster("karpenter", pod(), node(), *events))
+
+    assert [(each.id, each.confidence) for each in found if each.id.startswith("G")] == [("G4", expected)]
 
 
 # Rejections of kubelet.
