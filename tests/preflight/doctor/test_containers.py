@@ -167,6 +167,22 @@ def test_an_event_before_the_start_counts_only_until_the_pod_starts(reason: str,
     assert ids(_live({**_STARTED, "phase": "Running"}, event(reason, message))) == ["R14"]
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        {**waiting("ContainerCreating"), "podIP": "10.0.1.9"},
+        waiting("CreateContainerConfigError", 'secret "hf" not found'),
+    ],
+)
+def test_a_pod_with_a_sandbox_does_not_wait_for_its_volumes(status: dict[str, Any]) -> None:
+    events = [
+        event("FailedMount", 'MountVolume.SetUp failed for volume "a" : timeout'),
+        event("FailedCreatePodSandBox", "failed to assign an IP address"),
+    ]
+
+    assert not {"V9", "R1"} & {*ids(_live(status, *events))}
+
+
 def test_a_token_that_is_not_registered_yet_is_no_mount_error() -> None:
     text = 'MountVolume.SetUp failed for volume "kube-api-access" : object "default"/"kube-root-ca.crt" not registered'
 

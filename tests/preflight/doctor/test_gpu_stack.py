@@ -182,6 +182,19 @@ def test_a_plugin_without_a_pod_on_the_node(daemon: str | None, expected: str) -
     assert [(each.id, each.confidence) for each in found if each.id.startswith("G")] == [("G4", expected)]
 
 
+def test_kubernetes_adds_tolerations_to_the_pods_of_a_plugin() -> None:
+    taints = [
+        {"key": GPU, "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"},
+    ]
+    tolerant = pod(spec={"tolerations": [{"operator": "Exists"}]})
+
+    found = ids(cluster("karpenter", tolerant, node(spec={"taints": taints})))
+
+    assert "G4" in found
+    assert "G3" not in found
+
+
 # Rejections of kubelet.
 
 _OUT = {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "Pod was rejected: Node didn't have enough"}
