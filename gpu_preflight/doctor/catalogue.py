@@ -163,6 +163,7 @@ V8 The volume can't be attached
 V9 The volume can't be mounted
 R1 The node has no address for the pod
 R3 The node has no runtime of that name
+R4 A Secret or ConfigMap of a container doesn't exist
 R5 NVIDIA's container hook fails
 R6 The driver is too old for the image
 R7 The host memory limit killed the container
@@ -214,7 +215,7 @@ _STAGES = (
 _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "A": ("R16",),
     "Q": ("A11", "P9", "Q1"),
-    "P": ("S", "C4", "C5", "C19", "G20", "H5"),
+    "P": ("S", "C4", "C5", "C19", "G20", "H5", "R14"),
     "S": ("C4",),
     "V": ("K16", "R16"),
     "C": ("S1", "S2", "S4"),
@@ -230,8 +231,11 @@ _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "J": ("C8", "C10", "C12", "C7", "K17", "K20", "S1", "S2", "S4", "J1", "H5", "J8", "R1", "G4"),
     "K23": ("K17", "S1", "S2"),
     "K24": ("K17", "S1", "S2"),
-    "G": ("C16", "K17", "K23", "K26", "S1", "S2", "S8", "P2", "C19", "C4", "G1"),
-    "H": ("S1", "S2", "S4", "G7", "G8", "G9", "G16", "G19", "C8"),
+    "G": ("C16", "K17", "K23", "K26", "S1", "S2", "S8", "P2", "P3", "P16", "C19", "C4", "G1", "R14", "R16", "Q12"),
+    "H": ("S1", "S2", "S3", "S4", "P3", "G7", "G8", "G9", "G16", "G19", "C8", "H6", "R14"),
+    # Neither stops a pod.
+    "H4": (),
+    "H6": (),
     "I": ("R14", "R16", "S5", "R12"),
     "R": ("R14", "R16"),
     "H-": ("A12",),

@@ -30,6 +30,8 @@ _GROUPS = (
     "launch",
     "join",
     "gpu_stack",
+    "rejections",
+    "health",
     "containers",
     "pod_scaling",
 )

@@ -198,8 +198,8 @@ class Live:
         self.dump = dump
         self.now = at or dump.at or latest_time(dump) or now()
         self._asked: dict[str, NotLooked] = {}
+        self._fits: dict[str, list[NodeFit]] = {}
         self._by_kind: dict[str, list[Object]] = {}
-        self._last_fits: tuple[Target, list[NodeFit]] | None = None
         for each in dump.objects:
             self._by_kind.setdefault(each.kind, []).append(each)
 
@@ -310,6 +310,16 @@ class Live:
             for each in mappings(status.get(name))
         ]
 
+    def has_crashed(self, pod: Object) -> bool:
+        """Whether a container of a pod ended with an error, now or in its last run."""
+        return any(each.exit_code or each.last_exit_code for each in self.containers(pod))
+
+    def is_creating(self, pod: Object) -> bool:
+        """Whether a pod has a node, and neither its sandbox nor a container was started there."""
+        states = self.containers(pod)
+        waits = all(each.waiting in ("ContainerCreating", "PodInitializing") for each in states)
+        return self.phase(pod) == "Pending" and bool(pod.spec.get("nodeName")) and waits and not _has_address(pod)
+
     def phase(self, pod: Object) -> str:
         """Return the phase of a pod, such as ``Pending``."""
         return str(dig(pod.content, "status", "phase") or "Pending")
@@ -363,6 +373,12 @@ class Live:
                 found.setdefault(name, []).append(each)
         return found
 
+    @cached_property
+    def waiting_daemons(self) -> list[Object]:
+        """The pods of DaemonSets that have no node yet. Their affinity names the node."""
+        waiting = (each for each in self.objects("Pod") if not known_text(each.spec.get("nodeName")))
+        return [each for each in waiting if is_daemon(each)]
+
     def node(self, target: Target) -> Object | None:
         """Return the node of a pod; ``None`` before it is bound, or if the node isn't in the dump."""
         return None if target.node is None else self.object("Node", target.node)
@@ -385,18 +401,20 @@ class Live:
 
     def fits(self, target: Target) -> list[NodeFit]:
         """Return for each node why it doesn't take a pod."""
-        # Every group of causes reads the result of one target before the next target.
-        if self._last_fits is None or self._last_fits[0] is not target:
-            self._last_fits = target, [self._fit(node, target.read) for node in self.nodes]
-        return self._last_fits[1]
+        key = target.read.likeness
+        if key not in self._fits:
+            # Several groups of causes need it for the same pod, and pods of one owner are alike.
+            self._fits = {key: [self.fit(node, target.read) for node in self.nodes]}
+        return self._fits[key]
 
-    def _fit(self, node: Object, pod: Pod) -> NodeFit:
+    def fit(self, node: Object, pod: Pod, *, daemon: bool = False) -> NodeFit:
+        """Return why a node doesn't take a pod, which may belong to a DaemonSet."""
         have, free = self.allocatable(node), self.free(node)
         labels = {key: exactly(str(value)) for key, value in node.labels.items()}
         wanted = {name: amount for name, amount in pod.requests.items() if amount}
         small = {name: (amount, have[name]) for name, amount in wanted.items() if name in have and amount > have[name]}
         unmet = [one for one, answer in pod.selection.unmet(labels) if answer is Answer.NO]
-        taints = [one for one, _ in untolerated(pod.tolerations, self.taints(node))]
+        taints = [one for one, _ in untolerated(pod.tolerations, self.taints(node), daemon=daemon)]
         cordoned = node.spec.get("unschedulable") is True
         return NodeFit(
             node,
@@ -545,6 +563,10 @@ class Live:
         return Evidence(source, "message", event.message, self.shown(event.time))
 
 
+def _has_address(pod: Object) -> bool:
+    return known_text(dig(pod.content, "status", "podIP")) is not None
+
+
 def _identity(each: Object) -> tuple[str, str, str]:
     return each.kind, each.namespace, each.name
 
@@ -620,6 +642,11 @@ def _capitalized(values: Mapping[str, Any]) -> dict[str, Any]:
 def title(each: Object) -> str:
     """Return the title of an object that an API server returned: without a namespace, if it has none."""
     return each.title if dig(each.content, "metadata", "namespace") else f"{each.kind} {each.name}"
+
+
+def is_daemon(pod: Object) -> bool:
+    """Whether a DaemonSet created a pod."""
+    return any(each.get("kind") == "DaemonSet" for each in mappings(dig(pod.content, "metadata", "ownerReferences")))
 
 
 def titles(each: Iterable[Object], most: int = 3) -> str:

@@ -11,6 +11,7 @@ from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.removal import removal_blockers
 from gpu_preflight.reading.objects import Object
 
 _REGION = "topology.kubernetes.io/region"
@@ -75,3 +76,6 @@ def _reasons(live: Live, node: Object) -> Iterator[str]:
             yield f"{each.type} is {each.status}: {each.reason or each.message}"
     if node.spec.get("unschedulable") is True:
         yield "cordoned"
+    if any(each.type == "Ready" and each.status != "True" for each in live.conditions(node)):
+        return
+    yield from removal_blockers(live, node)

@@ -1,13 +1,286 @@
-"""TODO."""
+"""Causes after kubelet accepted the pod: sandbox, image, start, program, probes, eviction.
+
+Texts of programs are in logs, which the dump has only if they were written into it.
+
+Sources: kubernetes v1.36.2 pkg/kubelet/events/event.go, pkg/kubelet/kuberuntime and pkg/kubelet/eviction/helpers.go,
+containerd 2.1 internal/cri, NVIDIA/libnvidia-container src/cli (2026-11)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from shlex import join
 
-from gpu_preflight.doctor.cause import Cause
-from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.causes.images import image_causes
+from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+
+_SILENT_SECONDS = 600
+# Components that report about a pod after it has a node.
+_ON_NODE = ("kubelet", "attachdetach-controller")
+_INIT = "https://kubernetes.io/docs/concepts/workloads/pods/init-containers/"
+# Parts of the error of a sandbox or container start.
+_STARTS = (
+    ("R1", "failed to assign an IP address", "has no free address", "use a larger subnet or prefix delegation"),
+    ("R3", "no runtime for", "has no container runtime handler {handler}", "install the NVIDIA Container Toolkit"),
+    ("R5", "driver/library version mismatch", "has a loaded driver of another version", "reboot or replace the node"),
+    ("R5", "load library failed", "has no NVIDIA driver", "use an image with the NVIDIA driver"),
+    ("R5", "unresolvable CDI devices", "has no CDI specification of its GPUs", "restart the NVIDIA Container Toolkit"),
+    ("R5", "driver not loaded", "has no loaded NVIDIA driver", "use an image with the NVIDIA driver"),
+    ("R5", "unsatisfied condition", "has an older driver than the image requires", "use an older CUDA image"),
+    ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "replace the node"),
+)
+# Texts in the log of a program. Shared memory and missing GPUs have conditions of their own.
+_NO_GPU = (
+    "no CUDA-capable device is detected",
+    "No CUDA GPUs are available",
+    "Found no NVIDIA driver on your system",
+    "CUDA_ERROR_NO_DEVICE",
+)
+_LOGS = (
+    (
+        "R6",
+        ("CUDA driver version is insufficient for CUDA runtime version", "NVIDIA driver on your system is too old"),
+        "needs a newer NVIDIA driver than node {node} has",
+        "use an image with an older CUDA version, or nodes with a newer driver",
+    ),
+    (
+        "R8",
+        (
+            "CUDA out of memory",
+            "CUDA error: out of memory",
+            "CUDA_ERROR_OUT_OF_MEMORY",
+            "RESOURCE_EXHAUSTED: Out of memory",
+            "OOM when allocating tensor",
+            "No available memory for the cache blocks",
+            "less than desired GPU memory utilization",
+        ),
+        "needs more GPU memory than it gets",
+        "reduce the batch size or the context length, or use a larger GPU or more GPUs",
+    ),
+    ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "build it for both"),
+)
+_SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to allocate shared memory")
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield why the containers of a pod on a node don't run."""
+    pod = target.pod
+    if pod is None or target.node is None:
+        return
+    if live.is_fine(pod):
+        # A program may go on without a GPU.
+        yield from _no_gpu(live, target, pod)
+        return
+    if live.phase(pod) == "Failed" and dig(pod.content, "status", "reason") == "Evicted":
+        yield _evicted(live, pod)
+        return
+    found = [
+        *_sandbox(live, target, pod),
+        *image_causes(live, target, pod),
+        *_starts(live, target, pod),
+        *_logs(live, target, pod),
+        *_ends(live, target, pod),
+        *_init(live, pod),
+    ]
+    yield from found or _silent(live, pod)
+
+
+def _evicted(live: Live, pod: Object) -> Cause:
+    message = str(dig(pod.content, "status", "message") or "")
+    evidence = (Evidence(pod.title, "status.message", message),)
+    fix = "request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
+    return Cause("R12", pod.title, f"The kubelet evicted {pod.title}: {message.strip()}", "proven", evidence, fix)
+
+
+def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    failed = next(iter(live.events_of(pod, reason="FailedCreatePodSandBox")), None)
+    if failed is None or not live.is_creating(pod):
+        return
+    for id, part, fault, fix in _STARTS:
+        if part in failed.message:
+            handler = target.read.runtime_class or "of its RuntimeClass"
+            message = f"Node {target.node} {fault.format(handler=handler)} for {pod.title}"
+            yield Cause(id, f"Node {target.node}", message, "proven", (live.of_event(failed),), fix)
+            return
+
+
+def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why the runtime can't start a container."""
+    failed = next((each for each in live.events_of(pod, reason="Failed") if each.message.startswith("Error: ")), None)
+    for state in live.containers(pod):
+        if state.waiting == "CreateContainerConfigError":
+            message = f"Container {state.name} of {pod.title} can't be created: {state.message}"
+            fix = "create the Secret or ConfigMap in the namespace of the pod, or correct its name in the container"
+            yield Cause("R4", pod.title, message, "proven", (_state_evidence(pod, state),), fix)
+            return
+        started = state.waiting in ("RunContainerError", "CreateContainerError", "CrashLoopBackOff")
+        is_start = started or state.ended in ("StartError", "ContainerCannotRun")
+        own = (state.message, state.last_message) if is_start else ()
+        text = " ".join([*own, failed.message if failed is not None and is_start else ""])
+        if "exec format error" in text:
+            yield _other_architecture(target, pod, _state_evidence(pod, state))
+            return
+        for id, part, fault, fix in _STARTS[2:]:
+            if part in text:
+                message = f"Node {target.node} {fault}, so container {state.name} of {pod.title} can't start"
+                evidence = (_state_evidence(pod, state), *((live.of_event(failed),) if failed is not None else ()))
+                excluded = ("the program didn't start, so the image itself isn't the fault",)
+                yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, excluded=excluded)
+                return
+
+
+def _other_architecture(target: Target, pod: Object, evidence: Evidence) -> Cause:
+    message = f"The image of {pod.title} is built for another CPU architecture than node {target.node}"
+    return Cause("P11", pod.title, message, "proven", (evidence,), "build it for both, or select kubernetes.io/arch")
+
+
+def _state_evidence(pod: Object, state: ContainerState) -> Evidence:
+    """Return the state of a container, with the end of its last run."""
+    last = f", last run ended with {state.last_ended} and exit code {state.last_exit_code}" if state.last_ended else ""
+    text = state.last_message or state.message
+    now = state.waiting or (f"{state.ended}, exit code {state.exit_code}" if state.ended else "runs, not ready")
+    return Evidence(pod.title, f"status.containerStatuses[{state.name}]", f"{now}{last}{': ' + text if text else ''}")
+
+
+def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield what the logs of a program that ended, or that isn't ready, report."""
+    if not any(
+        each.ended not in ("", "Completed") or each.last_ended or not each.ready for each in live.containers(pod)
+    ):
+        return
+    for id, texts, fault, fix in _LOGS:
+        line = next(live.log_lines(pod, *texts), None)
+        if line is not None:
+            subject = "The image" if id == "P11" else f"Container {line[0]}"
+            message = f"{subject} of {pod.title} {fault.format(node=target.node)}"
+            sure: Confidence = "proven" if id == "P11" else "likely"
+            yield Cause(id, pod.title, message, sure, (_line(pod, line),), fix)
+    yield from _no_gpu(live, target, pod)
+    line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
+    if line is not None and not _has_shared_memory(target, line[0]):
+        message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
+        fix = "mount an emptyDir with the medium Memory at /dev/shm"
+        yield Cause("R9", pod.title, message, "likely", (_line(pod, line),), fix)
+
+
+def _no_gpu(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a pod requests no GPU, and its program needs one."""
+    line = None if target.read.asks_for_gpu else next(live.log_lines(pod, *_NO_GPU), None)
+    if line is not None:
+        message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
+        fix = "add the limit nvidia.com/gpu to the container"
+        yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
+
+
+def _line(pod: Object, line: tuple[str, str]) -> Evidence:
+    return Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])
+
+
+def _has_shared_memory(target: Target, container: str) -> bool:
+    """Whether a volume in memory is mounted at /dev/shm in a container."""
+    volumes = mappings(target.spec.get("volumes"))
+    in_memory = {str(each.get("name")) for each in volumes if dig(each, "emptyDir", "medium") == "Memory"}
+    found = (each for each in target.read.every_container if each.name == container)
+    return any(each.mounts.get("/dev/shm") in in_memory for each in found)
+
+
+def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why containers ended: out of memory, a probe, or an error of the program."""
+    for state in live.containers(pod):
+        evidence = (_state_evidence(pod, state),)
+        if "OOMKilled" in (state.ended, state.last_ended):
+            message = f"Container {state.name} of {pod.title} used more memory than {_limit(target, state.name)}"
+            yield Cause("R7", pod.title, message, "proven", evidence, "raise the memory limit of the container")
+        elif 137 in (state.exit_code, state.last_exit_code) and (oom := _system_oom(live, target)) is not None:
+            message = f"Node {target.node} ran out of memory, and container {state.name} of {pod.title} was killed"
+            fix = "request the memory that the container uses"
+            yield Cause("R7", pod.title, message, "likely", (live.of_event(oom), *evidence), fix)
+        elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
+            probe = "startup" if "startup" in killed.message else "liveness"
+            unhealthy = next(iter(live.events_of(pod, reason="Unhealthy")), None)
+            seen = (live.of_event(killed), *((live.of_event(unhealthy),) if unhealthy is not None else ()))
+            message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
+            fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
+            excluded = ("the container wasn't killed for its memory",)
+            yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, excluded=excluded)
+        if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or _has_crashed(state):
+            yield _crash(live, pod, state, evidence)
+
+
+def _has_crashed(state: ContainerState) -> bool:
+    return state.restarts > 1 and bool(state.last_exit_code) and not state.ready and not state.waiting
+
+
+def _limit(target: Target, name: str) -> str:
+    found = next((each for each in target.read.every_container if each.name == name), None)
+    limit = known_text(mapping(found.limits).get("memory")) if found is not None else None
+    return f"its limit {limit}" if limit else "its node has"
+
+
+def _system_oom(live: Live, target: Target) -> Event | None:
+    node = live.node(target)
+    return next(iter(live.events_of(node, reason="SystemOOM")), None) if node is not None else None
+
+
+def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
+    events = live.events_of(pod, reason="Killing")
+    return next((e for e in events if f"ontainer {name} failed" in e.message and "probe" in e.message), None)
+
+
+def _crash(live: Live, pod: Object, state: ContainerState, evidence: tuple[Evidence, ...]) -> Cause:
+    """Return the cause that a container ends again and again. Other causes explain why, if there are any."""
+    code = state.exit_code if state.exit_code is not None else state.last_exit_code
+    log = dict(live.logs(pod)).get(state.name, "").strip().splitlines()
+    times = f", after {state.restarts} restarts" if state.restarts else ""
+    message = f"Container {state.name} of {pod.title} ended with exit code {code}{times}"
+    evidence += (_line(pod, (state.name, log[-1].strip())),) if log else ()
+    previous = ["--previous"] if state.restarts else []
+    command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name, *previous])
+    return Cause(
+        "R14", pod.title, message, "proven", evidence, "fix the error that the log of the program has", command
+    )
+
+
+def _init(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield the init container that hasn't ended."""
+    sidecars = {str(e.get("name")) for e in mappings(pod.spec.get("initContainers")) if e.get("restartPolicy")}
+    for state in live.containers(pod):
+        runs = state.init and not (state.waiting or state.ended)
+        if runs and state.name not in sidecars and live.phase(pod) == "Pending":
+            began = _began(pod, state.name)
+            message = f"Init container {state.name} of {pod.title} hasn't ended, so its containers don't start"
+            command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name])
+            evidence = (Evidence(pod.title, f"status.initContainerStatuses[{state.name}]", f"running since {began}"),)
+            clock = Clock("the init container ends", began, "as long as its work takes", _INIT)
+            fix = "read its log: a download of a model takes long, anything else may wait for another component"
+            cause = Cause("R15", pod.title, message, "proven", evidence, fix, command)
+            yield replace(cause, clock=clock) if began else cause
+            return
+
+
+def _began(pod: Object, name: str) -> str:
+    statuses = mappings(dig(pod.content, "status", "initContainerStatuses"))
+    found = next((each for each in statuses if each.get("name") == name), {})
+    return str(dig(found, "state", "running", "startedAt") or "")
+
+
+def _silent(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a pod waits on its node for long, and nothing reports why."""
+    bound = live.condition(pod, "PodScheduled")
+    age = live.seconds_since(bound.time if bound is not None and bound.time is not None else live.created(pod))
+    warned = [e for e in live.events_of(pod) if e.type == "Warning" and e.component in _ON_NODE]
+    if not live.is_creating(pod) or warned or age is None or age <= _SILENT_SECONDS:
+        return
+    message = f"{pod.title} waits on its node for {age / 60:.0f} minutes, and no event reports why"
+    states = ", ".join(f"{each.name}: {each.waiting}" for each in live.containers(pod)) or "none"
+    evidence = (Evidence(pod.title, "status.containerStatuses", states),)
+    fix = "delete the pod, so that its owner creates it again and new events appear"
+    yield Cause("R16", pod.title, message, "possible", evidence, fix, _describe(pod))
+
+
+def _describe(pod: Object) -> str:
+    return join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name])

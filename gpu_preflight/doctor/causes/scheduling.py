@@ -20,6 +20,7 @@ from gpu_facts.quantities import distinct, show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import DISK, GPU, NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
+from gpu_preflight.doctor.causes.gpu_stack import may_be_offered_as
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, NodeFit, Target, titles
 from gpu_preflight.doctor.patches import command, tolerating
@@ -269,7 +270,7 @@ def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     for name in dict.fromkeys(name for each in nodes for name in each.unknown):
         if name in offered or name == GPU or _may_be_offered(view, name):
             continue
-        if any(_type_has(each.node, name) for each in nodes):
+        if any(_type_has(each.node, name) or _is_renamed(view, each.node, name) for each in nodes):
             continue
         devices = sorted(each for each in offered if each.startswith(NVIDIA)) or sorted(offered)
         id = "P16" if _is_special(name) else "P2"
@@ -277,6 +278,12 @@ def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         text = f"{view.target.title} requests {name}, which no node offers{others}{did_you_mean(name, devices)}"
         fix = f"request {devices[0]} instead" if others else f"remove the request for {name}, or install what offers it"
         yield _cause(view, id, text, fix, shown=_requests(view, name), texts=(f"Insufficient {name}",))
+
+
+def _is_renamed(view: _View, node: Object, name: str) -> bool:
+    """Whether a node offers its GPUs under another name, which the causes of the GPU software explain."""
+    offered = any(each.startswith(NVIDIA) for each in view.live.allocatable(node))
+    return offered and name.startswith(NVIDIA) and may_be_offered_as(node, name)
 
 
 def _may_be_offered(view: _View, name: str) -> bool:

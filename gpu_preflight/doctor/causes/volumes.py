@@ -1,13 +1,156 @@
-"""TODO."""
+"""Causes of volumes after the pod has a node: attach and mount. The scheduler's causes are in `scheduling`.
+
+Sources: kubernetes v1.36.2 pkg/controller/volume/attachdetach/reconciler/reconciler.go,
+pkg/volume/util/operationexecutor/operation_generator.go, pkg/kubelet/events/event.go (2026-11)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import join
 
-from gpu_preflight.doctor.cause import Cause
-from gpu_preflight.doctor.live import Live, Target
+from gpu_facts.light import regex
+from gpu_preflight.doctor.cause import Cause, Clock, Evidence
+from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.reading.objects import Object
+from gpu_preflight.reading.unknown import dig, known_text, mappings
+
+_VOLUME = regex(r'for volume "([^"]{1,253})"')
+_SIX_MINUTES = "kubernetes v1.36.2 pkg/controller/volume/attachdetach/attach_detach_controller.go"
+_ONE_POD = "ReadWriteOncePod access mode already in-use"
+# Parts of a mount error, with the fix.
+_MOUNT_FIXES = (
+    ('secret "', "create the Secret in the namespace of the pod"),
+    ('configmap "', "create the ConfigMap in the namespace of the pod"),
+    (
+        "not found in the list of registered CSI drivers",
+        "install the CSI driver, and let its DaemonSet run on the node",
+    ),
+    ("timed out waiting for the condition", "read the events of the volume and the log of its CSI driver"),
+    ("mount.nfs", "allow NFS (TCP 2049) from the node to the file system in its security group"),
+)
 
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
-    """Yield the causes."""
-    yield from ()
+    """Yield the causes of volumes of a pod."""
+    if target.pod is None:
+        return
+    if target.node is None:
+        yield from _one_pod_only(live, target, target.pod)
+    elif live.is_creating(target.pod):
+        found = list(_attach(live, target, target.pod))
+        yield from found
+        if not found:
+            yield from _mount(live, target.pod)
+
+
+def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield why a volume can't be attached to the node."""
+    event = next(iter(live.events_of(pod, reason="FailedAttachVolume")), None)
+    if event is not None and "Multi-Attach error" in event.message:
+        yield _in_use(live, target, pod, event, _name(event))
+        return
+    name = _name(event) if event is not None else ""
+    volumes = {name, *_volumes(live, pod)}
+    every = [each for each in live.objects("VolumeAttachment") if each.spec.get("nodeName") == target.node]
+    wanted = [each for each in every if dig(each.spec, "source", "persistentVolumeName") in volumes]
+    failed = next((each for each in wanted if _attach_error(each)), None)
+    if failed is not None:
+        name = str(dig(failed.spec, "source", "persistentVolumeName"))
+    elif event is None:
+        return
+    text = _attach_error(failed) if failed is not None else event.message if event is not None else ""
+    evidence: tuple[Evidence, ...] = (live.of_event(event),) if event is not None else ()
+    evidence += (Evidence(failed.title, "status.attachError.message", text),) if failed is not None else ()
+    fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
+    csi, driver = live.object("CSINode", str(target.node)), _driver(live, name)
+    drivers = [str(each.get("name")) for each in mappings(csi.spec.get("drivers"))] if csi is not None else []
+    if csi is not None and driver and driver not in drivers:
+        fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
+        evidence += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
+    message = f"Volume {name} can't be attached to node {target.node}: {text}"
+    yield Cause("V8", f"volume {name}", message, "proven", evidence, fix)
+
+
+def _attach_error(attachment: Object) -> str:
+    return known_text(dig(attachment.content, "status", "attachError", "message")) or ""
+
+
+def _volumes(live: Live, pod: Object) -> set[str]:
+    """Return the names of the PersistentVolumes of a pod."""
+    claims = _claims(pod)
+    bound = (each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in claims)
+    return {str(each.spec.get("volumeName")) for each in bound if each.spec.get("volumeName")}
+
+
+def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) -> Cause:
+    """Return the cause that another node has the volume."""
+    users = [each for each in _users(live, pod, name) if each.spec.get("nodeName") != target.node]
+    node = live.object("Node", str(users[0].spec.get("nodeName"))) if users else None
+    ready = live.condition(node, "Ready") if node is not None else None
+    clock = None
+    if node is not None and (ready is None or ready.status != "True"):
+        waits = f"the attach controller detaches the volume from node {node.name} by force"
+        clock = Clock(waits, live.shown(ready.time) if ready else "", "6 minutes", _SIX_MINUTES)
+    by = f" by {users[0].title} on node {users[0].spec.get('nodeName')}" if users else " on another node"
+    message = f"Volume {name} is in use{by}, and it can be attached to one node only"
+    fix = "delete the other pod, or use a volume that several nodes can mount"
+    command = join(["kubectl", "delete", "pod", "-n", users[0].namespace, users[0].name]) if users else ""
+    nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
+    return Cause("V7", f"volume {name}", message, "proven", (live.of_event(event), *nodes), fix, command, clock=clock)
+
+
+def _users(live: Live, pod: Object, volume: str) -> list[Object]:
+    """Return the other pods that use a claim of a pod that is bound to a volume."""
+    claims = live.objects("PersistentVolumeClaim", pod.namespace)
+    bound = {each.name for each in claims if each.spec.get("volumeName") == volume}
+    return [each for each in _sharing(live, pod, bound & _claims(pod)) if each is not pod]
+
+
+def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
+    """Return the pods on nodes that use one of some claims in the namespace of a pod."""
+    running = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
+    return [each for each in running if claims & _claims(each)]
+
+
+def _claims(pod: Object) -> set[str]:
+    claims = (dig(each, "persistentVolumeClaim", "claimName") for each in mappings(pod.spec.get("volumes")))
+    return {str(each) for each in claims if each}
+
+
+def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
+    """Yield the cause that a claim for one pod is in use, which the scheduler reports."""
+    scheduled = live.condition(pod, "PodScheduled")
+    if scheduled is None or _ONE_POD not in scheduled.message:
+        return
+    users = _sharing(live, pod, _claims(pod))
+    by = f" by {users[0].title}" if users else ""
+    message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
+    fix = "delete the other pod, or use the access mode ReadWriteOnce"
+    yield Cause("V7", pod.title, message, "proven", (live.of_condition(pod, scheduled),), fix)
+
+
+def _mount(live: Live, pod: Object) -> Iterator[Cause]:
+    """Yield why a volume can't be mounted."""
+    # The kubelet reports this for a short time when a pod starts or ends.
+    failed = [each for each in live.events_of(pod, reason="FailedMount") if "not registered" not in each.message]
+    exact = [each for each in failed if "failed for volume" in each.message]
+    if not failed:
+        return
+    event = (exact or failed)[0]
+    fixes = (fix for part, fix in _MOUNT_FIXES if part in event.message)
+    fix = next(fixes, "fix what the error names")
+    detail = event.message.partition(" : ")[2] or event.message
+    name = _name(event)
+    message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
+    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.of_event(event),), fix)
+
+
+def _name(event: Event) -> str:
+    found = _VOLUME.search(event.message)
+    return found[1] if found is not None else "of the pod"
+
+
+def _driver(live: Live, volume: str) -> str:
+    found = live.object("PersistentVolume", volume)
+    return str(dig(found.spec, "csi", "driver") or "") if found is not None else ""
