@@ -218,7 +218,7 @@ _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "P": ("S", "C4", "C5", "C19", "G20", "H5", "R14"),
     "S": ("C4",),
     "V": ("K16", "R16"),
-    "C": ("S1", "S2", "S4"),
+    "C": ("S1", "S2", "S4", "P3", "P4", "P5", "P6", "P17"),
     "C11": ("C7", "S1", "S2", "S4"),
     "C12": ("C7", "C8", "S1", "S2", "S4"),
     "C13": ("C7", "S1", "S2", "S4"),
@@ -227,7 +227,7 @@ _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "P2": ("S", "C4", "K8", "K9"),
     "P7": ("S", "C5", "K5"),
     "M": ("S1", "S2", "K", "P6"),
-    "E": ("C7", "C8", "C11", "C12", "C13", "K4", "K10", "K17", "K18", "K19", "J1", "S1", "S2"),
+    "E": ("C7", "C8", "C11", "C12", "C13", "K4", "K9", "K10", "K17", "K18", "K19", "J1", "S1", "S2"),
     "J": ("C8", "C10", "C12", "C7", "K17", "K20", "S1", "S2", "S4", "J1", "H5", "J8", "R1", "G4"),
     "K23": ("K17", "S1", "S2"),
     "K24": ("K17", "S1", "S2"),
@@ -240,6 +240,10 @@ _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "R": ("R14", "R16"),
     "H-": ("A12",),
 }
+
+
+# Reports that only repeat another cause in other words.
+_ECHOES = ("R14", "R16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,4 +274,5 @@ def ranked(causes: Iterable[Cause]) -> Ranking:
     every = sorted(unlike.values(), key=lambda each: (CONFIDENCES.index(each.confidence), stage(each.id)))
     strong = [each.id for each in every if each.confidence != "possible"]
     effects = tuple(each for each in every if any(is_effect(each.id, one) for one in strong))
-    return Ranking(tuple(each for each in every if each not in effects), effects)
+    shown = tuple(each for each in effects if each.id not in _ECHOES)
+    return Ranking(tuple(each for each in every if each not in effects), shown)

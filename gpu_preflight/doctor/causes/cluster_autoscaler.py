@@ -35,6 +35,7 @@ _PART = regex(r"(\d+) (.+?)(?=, \d+ |$)")
 _PREFIX = "pod didn't trigger scale-up"
 # Pods with a lower priority don't cause a scale-up, by the default of --expendable-pods-priority-cutoff.
 _CUTOFF = -10
+_MISMATCHES = ("untolerated taint", "node affinity/selector")
 _OLD_SECONDS = 900
 _NO_CAPACITY = ("placeholder-cannot-be-fulfilled", "AWS cannot provision any more instances")
 _FLAGS = "Cluster Autoscaler 1.36, FAQ.md, flags"
@@ -225,7 +226,11 @@ def _templates(
     lacking = max((count for count, text in parts if f"Insufficient {device}" in text), default=0)
     total = sum(1 for each in every if each.status)
     others = total - sum(1 for each in capable if each.status) if total else 0
-    if empty and lacking > others:
+    # The reasons of groups that can't take the pod are in the event too. Their nodes show how many there are.
+    mismatched = [(count, text) for count, text in parts if any(each in text for each in _MISMATCHES)]
+    expected = _expected_mismatches(live, target, [each for each in every if each not in capable])
+    is_of_others = sum(count for count, _ in mismatched) <= expected
+    if empty and lacking and (lacking > others or is_of_others):
         key = f"{_TAGS}/node-template/resources/{device}"
         if key in empty[0].tags:
             message = (
@@ -242,12 +247,18 @@ def _templates(
         excluded = (f"{subject} isn't at its max size", "It isn't in backoff")
         yield Cause("C4", subject, message, "likely", shown, fix, excluded=excluded)
         return
-    for count, text in parts if capable else ():
-        if "untolerated taint" in text or "node affinity/selector" in text:
-            what = "a taint that the pod doesn't tolerate" if "taint" in text else "other labels than the pod selects"
-            message = f"Cluster Autoscaler expects {what} on nodes of {subject}: {count} {text}"
-            fix = "correct the node-template tags or taints of the group, or the toleration or selector of the pod"
-            yield Cause("C5", subject, message, "likely", shown, fix)
+    for count, text in mismatched if capable and (not is_of_others or not total) else ():
+        what = "a taint that the pod doesn't tolerate" if "taint" in text else "other labels than the pod selects"
+        message = f"Cluster Autoscaler expects {what} on nodes of {subject}: {count} {text}"
+        fix = "correct the node-template tags or taints of the group, or the toleration or selector of the pod"
+        yield Cause("C5", subject, message, "likely", shown, fix)
+
+
+def _expected_mismatches(live: Live, target: Target, others: list[Group]) -> int:
+    """Return the number of groups whose labels or taints exclude the pod. A group without a node may be one."""
+    fits = {each.node.name: each for each in live.fits(target)}
+    found = [[fits[one.name] for one in each.nodes if one.name in fits] for each in others if each.status]
+    return sum(not each or any(one.taints or one.labels for one in each) for each in found)
 
 
 def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:

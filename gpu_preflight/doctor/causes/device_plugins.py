@@ -103,7 +103,8 @@ def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
     if known or not runs:
         yield from known or [_not_running(live, pods[0], node, manager)]
         return
-    if not _is_young(live, node):
+    # A capacity of 0 isn't a node that has just started: the plugin was registered before.
+    if capacity == 0 or not _is_young(live, node):
         yield _silent(live, node, runs[0], manager, device)
 
 

@@ -21,6 +21,7 @@ from gpu_preflight.doctor.capacity import (
     node_pools,
     nominated_claim,
     pool_verdicts,
+    refused_launches,
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target, title
@@ -159,7 +160,7 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         if own or not every:
             message = f"{deployment.title} {fault.text}, so Karpenter launches no nodes"
             yield Cause("K1", deployment.title, message, "proven", fault.evidence, fault.fix, fault.command)
-    elif certainty is not None and not every and not any(each.gpus for each in fitting_groups(live, target)):
+    elif certainty is not None and not every and not _has_groups(live, target):
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
         message = "Karpenter runs, and the cluster has no NodePool"
@@ -169,6 +170,13 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         if valid is not None and valid.status == "False":
             message = f"{title(pool)} is invalid, so Karpenter ignores it: {valid.message or valid.reason}"
             yield Cause("K2", title(pool), message, "proven", (live.of_condition(pool, valid),), "correct its spec")
+
+
+def _has_groups(live: Live, target: Target) -> bool:
+    """Whether Cluster Autoscaler runs next to Karpenter, and has a group of GPU nodes for the pod."""
+    return controller(live, "cluster-autoscaler") is not None and any(
+        each.gpus for each in fitting_groups(live, target)
+    )
 
 
 def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
@@ -220,11 +228,14 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
     near = {each.name for each in pools} or _nearest(live, target)
     for part in parts:
         fault = next((each for each in _FAULTS if each.text in part), None)
-        if fault is None:
+        if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
+            # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
             continue
         agreeing = _agreeing(live, target, fault, part, every)
         # Parts about NodePools that are farther from a fit aren't the reason.
         is_far = not near & set(agreeing) if agreeing else bool(pools) and len(parts) > 1
+        if fault.id == "K7":
+            is_far = not any(_accepts(live, target, name) for name in agreeing)
         if fault.id in _POOL_FAULTS and is_far:
             continue
         named = part.rpartition("NodePool=")[2].strip(' ")}{') if "NodePool=" in part else ""
@@ -244,6 +255,12 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         text = command(target, change) if change is not None else ""
         shown = (live.of_event(event),)
         yield Cause(fault.id, subject, message, confidence, shown, fault.fix, text, change, clock=waits)
+
+
+def _accepts(live: Live, target: Target, name: str) -> bool:
+    """Whether a NodePool would take a pod that tolerated its taints."""
+    found = (each for each in pool_verdicts(live, target) if each.pool.name == name)
+    return all(one.kind == "taint" for each in found for one in each.reasons if one.answer is Answer.NO)
 
 
 def _nearest(live: Live, target: Target) -> set[str]:

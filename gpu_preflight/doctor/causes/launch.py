@@ -96,7 +96,9 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     fitting, pools = fitting_groups(live, target), node_pools(live, target)
     found: dict[str, Cause] = {}
     for report in (*_group_reports(live, fitting), *_karpenter_reports(live, target, pools)):
-        ids = [id for id, texts in _TEXTS if any(each in report.text for each in texts)]
+        # The SDK's code after the message is UnfulfillableCapacity for each of the inner codes.
+        inner = report.text.partition(" (aws-error-code=")[0]
+        ids = [id for id, texts in _TEXTS if any(each in inner for each in texts)]
         if not ids and "health.issues" in report.evidence.field and "LaunchFailures" not in report.text:
             ids = ["E20"]
         for id in ids if report.has_several_codes else ids[:1]:

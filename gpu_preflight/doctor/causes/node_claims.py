@@ -6,11 +6,11 @@ pkg/controllers/interruption and pkg/cache
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from shlex import quote
 
 from gpu_facts.labels import NODE_POOL
-from gpu_preflight.cluster.software import unremoved_taints
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
     claims,
@@ -22,11 +22,16 @@ from gpu_preflight.doctor.capacity import (
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.live import Live, Target, title
+from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig
 
 _LIVENESS = "kubernetes-sigs/karpenter 1.14.1, pkg/controllers/nodeclaim/lifecycle/liveness.go"
 _CACHE = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
+# Parts of a taint's domain that aren't the name of its component.
+_COMMON_WORDS = frozenset(
+    ("node", "nodes", "io", "com", "net", "org", "k8s", "sh", "aws", "kubernetes", "startup", "csi")
+)
 # A NodeClaim that waits for less than this has no fault.
 _USUAL_SECONDS = 300
 # Reasons of the condition Initialized: cause, fault, fix.
@@ -102,10 +107,20 @@ def _unremoved(live: Live, claim: Object, text: str, shown: tuple[Evidence, ...]
     """K24 of a young node: nothing in the cluster is known to remove its startup taint."""
     name = str(claim.labels.get(NODE_POOL))
     pools = (each for each in live.case.cluster.pools if each.name == name)
-    taints = [str(one) for each in pools for one in unremoved_taints(each, live.case.cluster)]
-    if not any(each.split("=")[0].split(":")[0] in text for each in taints) or live.certainty("DaemonSet") is None:
+    taint = next((one for each in pools for one in each.startup_taints if one.key in text), None)
+    if taint is None or live.certainty("DaemonSet") is None or live.certainty("Deployment") is None:
         return None
-    message = f"nothing in the cluster is known to remove startup taint {', '.join(taints)} of {title(claim)}: {text}"
+    # A component usually has the name of the domain of its taint, such as cilium for node.cilium.io.
+    words = [each for each in re.split(r"[./-]", taint.key.partition("/")[0]) if each not in _COMMON_WORDS]
+    software = " ".join(
+        f"{each.name} {image}"
+        for kind in ("DaemonSet", "Deployment")
+        for each in live.objects(kind)
+        for image in (one.image_text for one in read_pod_template(each).every_container)
+    )
+    if not words or any(each in software for each in words):
+        return None
+    message = f"nothing in the cluster is known to remove startup taint {taint} of {title(claim)}: {text}"
     fix = f"install the component that removes the taint, or remove it from startupTaints of NodePool {name}"
     return Cause("K24", title(claim), message, "likely", shown, fix)
 

@@ -7,6 +7,7 @@ authors of ``unseen`` cases hadn't read the causes.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from gpu_preflight.doctor.cause import CONFIDENCES, Cause
 from gpu_preflight.doctor.diagnosis import Diagnosis, diagnose, find_target
 from gpu_preflight.doctor.dump import RESOURCES, read_dump
 from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.unused import unused_gpus
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,6 +26,7 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
+_ID = re.compile(r"\b([A-Z]\d+): ")
 KINDS = ("planted", "written", "unseen")
 
 
@@ -72,12 +75,14 @@ class DoctorCase:
 
     def faults(self) -> list[str]:
         """Return how the answer differs from the right one."""
-        _, diagnoses = self.diagnoses()
+        live, diagnoses = self.diagnoses()
         found = [each for one in diagnoses for each in (*one.ranking.roots, *one.ranking.effects)]
-        firsts = [each.ranking.roots[0] for each in diagnoses if each.ranking.roots]
-        ids = {each.id for each in found}
+        # Without a pod, the answer also has a table of nodes, and why each is kept.
+        kept = [] if self.pod else [id for each in unused_gpus(live) for id in _ID.findall(each.why)]
+        firsts = [*(each.ranking.roots[0].id for each in diagnoses if each.ranking.roots), *kept]
+        ids = {*(each.id for each in found), *kept}
         faults = []
-        if bool(firsts) != bool(self.first) or (firsts and not any(each.id in self.first for each in firsts)):
+        if bool(firsts) != bool(self.first) or (firsts and not {*firsts} & {*self.first}):
             listed = ", ".join(f"{each.id} ({each.confidence})" for each in found) or "none"
             faults.append(f"first must be one of {', '.join(self.first) or 'none'}, got {listed}")
         faults += [f"{each} isn't named" for each in self.also if each not in ids]
