@@ -17,7 +17,6 @@ from tools.docs.markdown import table
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "reference" / "causes.md"
-# ruff: noqa: E501 - rows of a table are one line each
 HEAD = """# Causes that doctor knows
 
 `gpu-constructs doctor` names one of these causes for each GPU pod that doesn't run. The columns show the dumps in which

@@ -441,12 +441,12 @@ def _read_dumps(
         if with_aws and is_needed(read):
             PROGRESS.step = "reading from AWS"
             aws.collect(cluster.server)
-            aws.add_to(read)
+            aws.extend_dump(read)
     if not read.objects:
         why = next((each.why for each in read.refused), "no object is readable")
         raise click.UsageError(f"the cluster must answer, got: {why}")
     if record:
-        collector.record(record, aws.answers)
+        collector.record(record, aws.answers, aws.refused)
     return read
 
 

@@ -94,7 +94,7 @@ class Aws:
             self.refused.append(NotLooked(f"aws {service} {operation.replace('_', '-')}", text))
             return {}
         answer.pop("ResponseMetadata", None)
-        found: dict[str, Any] = json.loads(json.dumps(_shown(answer), default=str))
+        found: dict[str, Any] = json.loads(json.dumps(_without_secrets(answer), default=str))
         self.answers[f"aws-{kept}"] = found
         return found
 
@@ -128,7 +128,7 @@ class Aws:
             if vpc:
                 self._ask("ec2", operation, name, Filters=of_vpc)
 
-    def add_to(self, dump: Dump) -> None:
+    def extend_dump(self, dump: Dump) -> None:
         """Add what was read to a dump of the cluster."""
         for name, answer in self.answers.items():
             for key in answer.keys() & AWS_ANSWERS.keys():
@@ -150,8 +150,8 @@ def _waits(each: Any) -> bool:
     return each.kind == "Node" and next(ready, "True") != "True"
 
 
-def _shown(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
     """Return an answer without fields that may hold secrets."""
     if isinstance(value, dict):
-        return {key: _shown(each) for key, each in value.items() if key not in _HIDDEN}
-    return [_shown(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_secrets(each) for key, each in value.items() if key not in _HIDDEN}
+    return [_without_secrets(each) for each in value] if isinstance(value, list) else value

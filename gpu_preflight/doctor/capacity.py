@@ -309,7 +309,7 @@ def nominated_claim(live: Live, target: Target) -> str:
     """Return the name of the NodeClaim for which Karpenter nominated a pod last; empty without it."""
     if target.pod is None:
         return ""
-    event = next(iter(live.events_of(target.pod, reason="Nominated")), None)
+    event = next(iter(live.object_events(target.pod, reason="Nominated")), None)
     return "" if event is None else event.message.partition("nodeclaim/")[2].split(",")[0].strip()
 
 
@@ -393,7 +393,9 @@ def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
     for pod in broken[:1]:
         states = [one.waiting or one.ended for one in live.containers(pod) if one.waiting or one.ended]
         shown += [Evidence(pod.title, "status.containerStatuses", each) for each in states[:1]]
-        shown += [live.of_condition(pod, one) for one in live.conditions(pod) if one.status == "False" and one.message]
+        shown += [
+            live.condition_evidence(pod, one) for one in live.conditions(pod) if one.status == "False" and one.message
+        ]
     text = "is scaled to 0" if wanted == 0 else f"has no ready pod, and wants {wanted}"
     fix = f"find out why pod {broken[0].name} isn't ready" if broken else f"start {deployment.name}"
     command = f"kubectl describe deployment -n {quote(deployment.namespace)} {quote(deployment.name)}"

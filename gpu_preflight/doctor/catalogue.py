@@ -261,7 +261,11 @@ def stage(id: str) -> int:
 
 
 def is_effect(id: str, of: str) -> bool:
-    """Whether a cause is an effect of another one, if both are found."""
+    """Whether a cause is an effect of another one, if both are found. Two causes that explain each other are roots."""
+    return _explains(of, id) and not _explains(id, of)
+
+
+def _explains(of: str, id: str) -> bool:
     parts = max((part for part in _EFFECTS if of.startswith(part)), key=len, default="")
     return id != of and any(id == each or (len(each) == 1 and id.startswith(each)) for each in _EFFECTS.get(parts, ()))
 

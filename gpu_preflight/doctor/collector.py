@@ -81,12 +81,12 @@ class Collector:
                 # The group isn't installed, so no such object exists.
                 self._missing.add(resource)
             else:
-                self._list(resource, _path(name, group, versions[0], self._namespace_of(resource)))
+                self._list(resource, _path(name, group, versions[0], self._list_namespace(resource)))
         for each in CONFIG_MAPS:
             self._get(f"configmap-{each}", f"/api/v1/namespaces/kube-system/configmaps/{each}")
         return self.dump()
 
-    def _namespace_of(self, resource: str) -> str | None:
+    def _list_namespace(self, resource: str) -> str | None:
         return self._namespace if resource in _OF_THE_POD else None
 
     def _groups(self) -> dict[str, list[str]] | None:
@@ -165,20 +165,22 @@ class Collector:
         found.refused += [NotLooked(name, why) for name, why in self._errors.items()]
         return found
 
-    def record(self, file: str, answers: Mapping[str, Any] | None = None) -> None:
+    def record(self, file: str, answers: Mapping[str, Any], refused: Iterable[NotLooked] = ()) -> None:
         """Write what was read to a zip file, one file per resource, in the form that `read_dump` reads.
 
         Args:
             file: The zip file.
             answers: Answers of AWS, each with a name.
+            refused: Calls of AWS without an answer.
         """
         with zipfile.ZipFile(Path(file), "w", zipfile.ZIP_DEFLATED) as written:
             written.writestr("time.txt", self.at.astimezone(timezone.utc).isoformat())
-            for name, content in (*self._lists.items(), *(answers or {}).items()):
+            for name, content in (*self._lists.items(), *answers.items()):
                 written.writestr(f"{name}.json", json.dumps(content, indent=1) + "\n")
             for name in self._missing:
                 written.writestr(f"{name}.err", f"error: the server doesn't have a resource type {name}\n")
-            for name, why in self._errors.items():
+            errors = (*self._errors.items(), *((each.what, each.why) for each in refused))
+            for name, why in errors:
                 written.writestr(f"{name}.err", why + "\n")
 
 

@@ -101,12 +101,12 @@ def _opinions(live: Live, target: Target) -> Iterator[Evidence]:
         return
     scheduled = live.condition(target.pod, "PodScheduled")
     if scheduled is not None and scheduled.status == "False":
-        yield live.of_condition(target.pod, scheduled)
+        yield live.condition_evidence(target.pod, scheduled)
     seen = {"default-scheduler"} if scheduled is not None else set()
-    for event in live.events_of(target.pod):
+    for event in live.object_events(target.pod):
         if event.component in _OPINIONS and event.component not in seen:
             seen.add(event.component)
-            yield live.of_event(event)
+            yield live.event_evidence(event)
 
 
 def find_target(live: Live, name: str, namespace: str | None) -> Target:
@@ -132,7 +132,7 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
     if len(pods) == 1:
         return live.target(pods[0])
     if not pods and len(owners) == 1:
-        return _of_owner(live, owners[0])
+        return _owner_target(live, owners[0])
     found = pods or owners
     if found:
         listed = ", ".join(each.title for each in found[:5])
@@ -152,7 +152,7 @@ def _has_pods(each: Object) -> bool:
     return each.kind in ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
 
 
-def _of_owner(live: Live, owner: Object) -> Target:
+def _owner_target(live: Live, owner: Object) -> Target:
     """Return the first pod of an owner that doesn't run, or the owner itself."""
     below, pods = [owner], list[Object]()
     while below:

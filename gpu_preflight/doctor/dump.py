@@ -308,11 +308,11 @@ _FRACTION = regex(r"\.\d+(?=[+-]|$)")
 
 def latest_time(dump: Dump) -> datetime | None:
     """Return the latest time in a dump, which is a little before it was made; ``None`` if it has none."""
-    times = (parse_time(each) for content in dump.objects for each in _times_of(content))
+    times = (parse_time(each) for content in dump.objects for each in _object_times(content))
     return max((each for each in times if each is not None), default=None)
 
 
-def _times_of(each: Object) -> Iterator[Any]:
+def _object_times(each: Object) -> Iterator[Any]:
     metadata, status = mapping(each.content.get("metadata")), mapping(each.content.get("status"))
     for part in (metadata, each.content, each.spec, mapping(each.content.get("series"))):
         yield from (part.get(name) for name in _TIMES)

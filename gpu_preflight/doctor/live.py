@@ -246,7 +246,7 @@ class Live:
     def not_looked(self) -> list[NotLooked]:
         """What a cause needed and the dump doesn't have, and what wasn't readable."""
         every = [*self._asked.values(), *self.dump.refused, *self.dump.unread]
-        return list({each.what: each for each in reversed(every)}.values())[::-1]
+        return sorted({each.what: each for each in reversed(every)}.values(), key=lambda each: each.what)
 
     # Status.
 
@@ -282,7 +282,7 @@ class Live:
             found.setdefault((each.kind, each.name), []).append(each)
         return found
 
-    def events_of(self, each: Object, *, reason: str | None = None, component: str | None = None) -> list[Event]:
+    def object_events(self, each: Object, *, reason: str | None = None, component: str | None = None) -> list[Event]:
         """Return the events about an object, the newest first. Events of an earlier object of its name don't count.
 
         Args:
@@ -508,7 +508,7 @@ class Live:
         """Whether an owner has fewer pods than it wants, or than its autoscaler wants."""
         if owner.kind == "Deployment" and self.owned(owner, "ReplicaSet"):
             scalers = self._by_kind.get("HorizontalPodAutoscaler", ())
-            return any(self.is_held_by(each, owner) for each in scalers)
+            return any(self.limits_owner(each, owner) for each in scalers)
         wanted = owner.spec.get("replicas", 1) if owner.kind != "Job" else owner.spec.get("parallelism", 1)
         if owner.kind == "DaemonSet":
             wanted = dig(owner.content, "status", "desiredNumberScheduled") or 0
@@ -516,14 +516,14 @@ class Live:
             one.type in ("Complete", "Failed") and one.status == "True" for one in self.conditions(owner)
         ):
             return False
-        if any(self.is_held_by(each, owner) for each in self._by_kind.get("HorizontalPodAutoscaler", ())):
+        if any(self.limits_owner(each, owner) for each in self._by_kind.get("HorizontalPodAutoscaler", ())):
             return True
         refused = self.condition(owner, "ReplicaFailure")
         have = len(self.owned(owner, "Pod"))
         is_short = isinstance(wanted, int) and have < wanted and not self._has_finished(owner)
         return bool(is_short or (refused is not None and refused.status == "True"))
 
-    def is_held_by(self, scaler: Object, owner: Object) -> bool:
+    def limits_owner(self, scaler: Object, owner: Object) -> bool:
         """Whether an autoscaler of pods keeps an owner at too few: it is at its max, or can't read its metric."""
         about = mapping(scaler.spec.get("scaleTargetRef"))
         if (about.get("kind"), about.get("name"), scaler.namespace) != (owner.kind, owner.name, owner.namespace):
@@ -539,7 +539,7 @@ class Live:
 
     # Texts.
 
-    def shown(self, time: datetime | None) -> str:
+    def time_text(self, time: datetime | None) -> str:
         """Return a time as text; empty without one."""
         return "" if time is None else time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -551,16 +551,18 @@ class Live:
         """Return when an object was created."""
         return parse_time(dig(each.content, "metadata", "creationTimestamp"))
 
-    def of_condition(self, each: Object, condition: Condition, part: str = "message") -> Evidence:
+    def condition_evidence(self, each: Object, condition: Condition, part: str = "message") -> Evidence:
         """Return a condition as evidence; its message, or its status if it has none."""
         value = getattr(condition, part) or condition.reason or condition.status
-        return Evidence(title(each), f"status.conditions[{condition.type}].{part}", value, self.shown(condition.time))
+        return Evidence(
+            title(each), f"status.conditions[{condition.type}].{part}", value, self.time_text(condition.time)
+        )
 
-    def of_event(self, event: Event) -> Evidence:
+    def event_evidence(self, event: Event) -> Evidence:
         """Return an event as evidence."""
         place = f"{event.namespace}/" if event.namespace else ""
         source = f"Event {event.reason} of {event.kind} {place}{event.name} ({event.component})"
-        return Evidence(source, "message", event.message, self.shown(event.time))
+        return Evidence(source, "message", event.message, self.time_text(event.time))
 
 
 def _has_address(pod: Object) -> bool:

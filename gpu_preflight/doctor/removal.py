@@ -78,7 +78,7 @@ def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> I
 def _event(live: Live, node: Object, claim: Object | None, reason: str) -> str:
     """Return the message of the newest event of Karpenter about a node or its NodeClaim; empty without one."""
     objects = (node, claim) if claim is not None else (node,)
-    found = (one for each in objects for one in live.events_of(each, reason=reason))
+    found = (one for each in objects for one in live.object_events(each, reason=reason))
     return next((each.message for each in found if each.component in ("karpenter", "")), "")
 
 
@@ -95,7 +95,7 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
     pool = live.object("NodePool", str(node.labels[NODE_POOL]))
     policy = list(_policy(pool, has_pods=bool(pods))) if pool is not None else []
     yield from policy
-    blocked = next(iter(live.events_of(pool, reason="DisruptionBlocked")), None) if pool is not None else None
+    blocked = next(iter(live.object_events(pool, reason="DisruptionBlocked")), None) if pool is not None else None
     if blocked is not None and not policy:
         yield f"D5: NodePool {node.labels[NODE_POOL]}: {blocked.message}"
     if reported := _event(live, node, claim, "DisruptionBlocked"):

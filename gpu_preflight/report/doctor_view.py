@@ -16,6 +16,9 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.finding_view import OutcomeView, outcome
 
 
+_MAX_HEADLINE = 240
+
+
 @dataclass(frozen=True, slots=True)
 class CauseView:
     """Why a pod doesn't run.
@@ -107,7 +110,7 @@ def doctor_view(live: Live, diagnoses: Sequence[Diagnosis], nodes: Iterable[Unus
     fails = any(each.causes for each in views)
     return DoctorView(
         outcome=outcome(fails=fails, unknown=any(not each.causes for each in views if each.headline)),
-        at=live.shown(live.now),
+        at=live.time_text(live.now),
         headline=_headline(views),
         diagnoses=views,
         nodes=tuple(nodes),
@@ -166,7 +169,9 @@ def _sentence(live: Live, each: Diagnosis, count: int) -> str:
     if causes:
         message = causes[0].message
         own = f"{who} "
-        return f"{who} {verb}: {f'it {message[len(own) :]}' if message.startswith(own) else message}"
+        text = f"it {message[len(own) :]}" if message.startswith(own) else message
+        # Texts of AWS are long. The cause below the headline has the whole.
+        return f"{who} {verb}: {text if len(text) <= _MAX_HEADLINE else f'{text[:_MAX_HEADLINE]}...'}"
     if each.target.pod is not None and live.is_fine(each.target.pod):
         return f"{who} runs"
     if each.target.pod is None and not live.lacks_pods(each.target.named):

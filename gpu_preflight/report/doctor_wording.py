@@ -47,7 +47,8 @@ def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
         yield "pods", ", ".join(view.pods[:_MAX_NAMES]) + more, ""
     for place, cause in enumerate(view.causes):
         label = "effect" if cause.is_effect else "cause"
-        text = f"{cause.id}, {cause.confidence}" + (f": {cause.message}" if place else f": {cause.title}")
+        is_whole = not place and cause.message[-40:] in view.headline
+        text = f"{cause.id}, {cause.confidence}: {cause.title if is_whole else cause.message}"
         yield label, text, _STYLES[cause.confidence]
         yield from _cause_rows(cause, at)
         if not place and view.tried:

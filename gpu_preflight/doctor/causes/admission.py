@@ -31,7 +31,7 @@ _FARGATE = "fargate-scheduler"
 
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield why the owner of a pod has no pod."""
-    yield from _on_fargate(target)
+    yield from _fargate_causes(target)
     for owner in target.owners if target.pod is None else ():
         yield from _refused(live, owner)
         yield from _unwanted(live, owner)
@@ -41,12 +41,12 @@ def _refused(live: Live, owner: Object) -> Iterator[Cause]:
     """Yield the latest refusal of the API server that the controller of an owner reports."""
     failure = live.condition(owner, "ReplicaFailure")
     if failure is not None and failure.status == "True":
-        yield _refusal(live, owner, failure.message, live.of_condition(owner, failure), "proven")
+        yield _refusal(live, owner, failure.message, live.condition_evidence(owner, failure), "proven")
         return
     # A controller that creates pods again after an error reports that it did.
-    events = [each for each in live.events_of(owner) if each.reason in ("FailedCreate", "SuccessfulCreate")]
+    events = [each for each in live.object_events(owner) if each.reason in ("FailedCreate", "SuccessfulCreate")]
     if events and events[0].reason == "FailedCreate":
-        yield _refusal(live, owner, events[0].message, live.of_event(events[0]), "likely")
+        yield _refusal(live, owner, events[0].message, live.event_evidence(events[0]), "likely")
 
 
 def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confidence: Confidence) -> Cause:
@@ -127,7 +127,7 @@ def _unwanted(live: Live, owner: Object) -> Iterator[Cause]:
     if owner.spec.get("suspend") is True and _QUEUE not in owner.labels:
         condition = live.condition(owner, "Suspended")
         proofs = [Evidence(owner.title, "spec.suspend", "true")]
-        proofs += [live.of_condition(owner, condition)] if condition is not None else []
+        proofs += [live.condition_evidence(owner, condition)] if condition is not None else []
         patch = '\'{"spec":{"suspend":false}}\''
         command = f"kubectl patch {owner.kind.lower()} {name} {where} --type merge -p {patch}"
         text = f"{owner.title} is suspended, and creates no pod until it is resumed"
@@ -160,7 +160,7 @@ def _scaler(live: Live, owner: Object) -> Object | None:
     return None
 
 
-def _on_fargate(target: Target) -> Iterator[Cause]:
+def _fargate_causes(target: Target) -> Iterator[Cause]:
     pod = target.pod
     if pod is None or target.node is not None:
         return

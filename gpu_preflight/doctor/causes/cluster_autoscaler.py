@@ -71,7 +71,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     deployment, status = controller(live, _NAME), live.autoscaler_status
     fitting, every = fitting_groups(live, target), groups(live)
-    events = live.events_of(target.pod, component=_NAME)
+    events = live.object_events(target.pod, component=_NAME)
     refusal = next((each for each in events if each.reason == "NotTriggerScaleUp"), None)
     if deployment is None and not status and not events:
         return
@@ -130,7 +130,7 @@ def _undiscovered(
     if not (is_empty or is_silent):
         return
     shown = [Evidence(_STATUS, "data.status.nodeGroups", "[]")] if is_empty else []
-    shown += [live.of_event(refusal)] if refusal is not None and is_silent else []
+    shown += [live.event_evidence(refusal)] if refusal is not None and is_silent else []
     untagged = [each for each in every if each.scaling and f"{_TAGS}/enabled" not in each.tags]
     shown += [Evidence(f"Auto Scaling group {each.scaling_group}", "Tags", "without the tags") for each in untagged[:1]]
     fix = f"tag the Auto Scaling groups as --node-group-auto-discovery names them, e.g. with {_TAGS}/enabled"
@@ -146,10 +146,12 @@ def _states(live: Live, refusal: Event | None, parts: list[tuple[int, str]], cap
             yield from state(live, group, refusal if id in named else None)
     if "C9" in named and refusal is not None:
         message = f"A limit of Cluster Autoscaler for the whole cluster stops the scale-up: {named['C9']}"
-        yield Cause("C9", _STATUS, message, "likely", (live.of_event(refusal),), "raise this limit")
+        yield Cause("C9", _STATUS, message, "likely", (live.event_evidence(refusal),), "raise this limit")
     if not capable and "C6" in named and refusal is not None:
         message = "The node groups that could take the pod are at their max size"
-        yield Cause("C6", _STATUS, message, "likely", (live.of_event(refusal),), "raise the max size of the group")
+        yield Cause(
+            "C6", _STATUS, message, "likely", (live.event_evidence(refusal),), "raise the max size of the group"
+        )
 
 
 def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
@@ -157,7 +159,7 @@ def _full(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]:
         return
     source = _STATUS if group.status else "aws autoscaling describe-auto-scaling-groups"
     shown = [Evidence(source, f"{group.title}, target of max size", f"{group.size} of {group.max_size}")]
-    shown += [live.of_event(refusal)] if refusal is not None else []
+    shown += [live.event_evidence(refusal)] if refusal is not None else []
     command = ""
     if group.managed.get("clusterName"):
         names = f"--cluster-name {quote(str(group.managed['clusterName']))} --nodegroup-name {quote(group.name)}"
@@ -174,7 +176,7 @@ def _backoff(live: Live, group: Group, refusal: Event | None) -> Iterator[Cause]
     info, title = mapping(scale_up.get("backoffInfo")), group.title
     text = ": ".join(str(info[each]) for each in ("errorCode", "errorMessage") if info.get(each)) or "without a reason"
     own = Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].scaleUp.backoffInfo", text)
-    shown = (own, *([live.of_event(refusal)] if refusal is not None else []))
+    shown = (own, *([live.event_evidence(refusal)] if refusal is not None else []))
     since = str(scale_up.get("lastTransitionTime") or "")
     clock = Clock("Cluster Autoscaler tries the group again", since, "5 to 30 minutes", _FLAGS)
     fix = "read the activities of the Auto Scaling group, fix the failure and wait"
@@ -196,7 +198,7 @@ def _unhealthy(live: Live, group: Group, refusal: Event | None) -> Iterator[Caus
     unready = _unready(group).get("total")
     amounts += [f"{unready} unready"] if unready else []
     shown = [Evidence(_STATUS, f"nodeGroups[{group.scaling_group}].health.status", str(health.get("status")))]
-    shown += [live.of_event(refusal)] if refusal is not None else []
+    shown += [live.event_evidence(refusal)] if refusal is not None else []
     message = f"{group.title} isn't healthy: {', '.join(amounts) or 'its nodes are not ready'}"
     fix = "find out why its instances don't join or aren't ready"
     yield Cause("C8", group.title, message, "proven" if is_unhealthy else "likely", tuple(shown), fix)
@@ -215,7 +217,7 @@ def _templates(
         return
     capable = fitting_groups(live, target) or fitting_groups(live, target, with_taints=False)
     empty = [each for each in capable if not any(is_ready(live, one) for one in each.nodes)]
-    shown, subject = (live.of_event(refusal),), (*empty, *capable)[0].title if capable else target.title
+    shown, subject = (live.event_evidence(refusal),), (*empty, *capable)[0].title if capable else target.title
     if target.spec.get("resourceClaims") and any("cannot allocate all claims" in text for _, text in parts):
         message = (
             f"Cluster Autoscaler has no devices for the resource claims of the pod in {subject}, which has no node"
@@ -274,7 +276,7 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
     for event in _recent(live):
         for reason, id, fault, fix in _CLUSTER_EVENTS:
             if event.reason == reason:
-                yield Cause(id, _STATUS, f"Cluster Autoscaler {fault}", "likely", (live.of_event(event),), fix)
+                yield Cause(id, _STATUS, f"Cluster Autoscaler {fault}", "likely", (live.event_evidence(event),), fix)
 
 
 def _recent(live: Live) -> list[Event]:
@@ -290,7 +292,7 @@ def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
             if event.reason == reason and own is not None:
                 confidence: Confidence = "proven" if dig(own.status, "scaleUp", "status") == "Backoff" else "likely"
                 message, waits = f"{fault.format(own.title)}: {event.message}", clock if id == "C12" else None
-                yield Cause(id, own.title, message, confidence, (live.of_event(event),), fix, clock=waits)
+                yield Cause(id, own.title, message, confidence, (live.event_evidence(event),), fix, clock=waits)
 
 
 def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Cause]:
@@ -312,6 +314,6 @@ def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Caus
                 if created is not None and created >= triggered.time and faults:
                     message = f"{title(node)} was added for the pod and doesn't take it: {faults[0]}"
                     place = "spec.taints" if fit.taints else "metadata.labels"
-                    shown = (live.of_event(triggered), Evidence(title(node), place, faults[0]))
+                    shown = (live.event_evidence(triggered), Evidence(title(node), place, faults[0]))
                     fix = "make the node-template tags of the group equal to its nodes, or add the toleration"
                     yield Cause("C19", group.title, message, "likely", shown, fix)

@@ -97,20 +97,22 @@ def _evicted(live: Live, pod: Object) -> Cause:
 
 
 def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
-    failed = next(iter(live.events_of(pod, reason="FailedCreatePodSandBox")), None)
+    failed = next(iter(live.object_events(pod, reason="FailedCreatePodSandBox")), None)
     if failed is None or not live.is_creating(pod):
         return
     for id, part, fault, fix in _STARTS:
         if part in failed.message:
             handler = target.read.runtime_class or "of its RuntimeClass"
             message = f"Node {target.node} {fault.format(handler=handler)} for {pod.title}"
-            yield Cause(id, f"Node {target.node}", message, "proven", (live.of_event(failed),), fix)
+            yield Cause(id, f"Node {target.node}", message, "proven", (live.event_evidence(failed),), fix)
             return
 
 
 def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why the runtime can't start a container."""
-    failed = next((each for each in live.events_of(pod, reason="Failed") if each.message.startswith("Error: ")), None)
+    failed = next(
+        (each for each in live.object_events(pod, reason="Failed") if each.message.startswith("Error: ")), None
+    )
     for state in live.containers(pod):
         if state.waiting == "CreateContainerConfigError":
             message = f"Container {state.name} of {pod.title} can't be created: {state.message}"
@@ -127,7 +129,10 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         for id, part, fault, fix in _STARTS[2:]:
             if part in text:
                 message = f"Node {target.node} {fault}, so container {state.name} of {pod.title} can't start"
-                evidence = (_state_evidence(pod, state), *((live.of_event(failed),) if failed is not None else ()))
+                evidence = (
+                    _state_evidence(pod, state),
+                    *((live.event_evidence(failed),) if failed is not None else ()),
+                )
                 excluded = ("the program didn't start, so the image itself isn't the fault",)
                 yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, excluded=excluded)
                 return
@@ -198,11 +203,11 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         elif 137 in (state.exit_code, state.last_exit_code) and (oom := _system_oom(live, target)) is not None:
             message = f"Node {target.node} ran out of memory, and container {state.name} of {pod.title} was killed"
             fix = "request the memory that the container uses"
-            yield Cause("R7", pod.title, message, "likely", (live.of_event(oom), *evidence), fix)
+            yield Cause("R7", pod.title, message, "likely", (live.event_evidence(oom), *evidence), fix)
         elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
             probe = "startup" if "startup" in killed.message else "liveness"
-            unhealthy = next(iter(live.events_of(pod, reason="Unhealthy")), None)
-            seen = (live.of_event(killed), *((live.of_event(unhealthy),) if unhealthy is not None else ()))
+            unhealthy = next(iter(live.object_events(pod, reason="Unhealthy")), None)
+            seen = (live.event_evidence(killed), *((live.event_evidence(unhealthy),) if unhealthy is not None else ()))
             message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
             fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
             excluded = ("the container wasn't killed for its memory",)
@@ -223,11 +228,11 @@ def _limit(target: Target, name: str) -> str:
 
 def _system_oom(live: Live, target: Target) -> Event | None:
     node = live.node(target)
-    return next(iter(live.events_of(node, reason="SystemOOM")), None) if node is not None else None
+    return next(iter(live.object_events(node, reason="SystemOOM")), None) if node is not None else None
 
 
 def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
-    events = live.events_of(pod, reason="Killing")
+    events = live.object_events(pod, reason="Killing")
     return next((e for e in events if f"ontainer {name} failed" in e.message and "probe" in e.message), None)
 
 
@@ -272,7 +277,7 @@ def _silent(live: Live, pod: Object) -> Iterator[Cause]:
     """Yield the cause that a pod waits on its node for long, and nothing reports why."""
     bound = live.condition(pod, "PodScheduled")
     age = live.seconds_since(bound.time if bound is not None and bound.time is not None else live.created(pod))
-    warned = [e for e in live.events_of(pod) if e.type == "Warning" and e.component in _ON_NODE]
+    warned = [e for e in live.object_events(pod) if e.type == "Warning" and e.component in _ON_NODE]
     if not live.is_creating(pod) or warned or age is None or age <= _SILENT_SECONDS:
         return
     message = f"{pod.title} waits on its node for {age / 60:.0f} minutes, and no event reports why"

@@ -198,11 +198,11 @@ def _no_pod(
     live: Live, node: Object, daemon: Object, manager: Manager, evidence: tuple[Evidence, ...], fit: NodeFit
 ) -> Cause:
     """Return the cause that a DaemonSet should run on a node, and has no pod there."""
-    refused = next(iter(live.events_of(daemon, reason="FailedCreate")), None)
+    refused = next(iter(live.object_events(daemon, reason="FailedCreate")), None)
     small = ", ".join(fit.too_small or fit.busy)
     why = f": {refused.message}" if refused else f": the node has too little {small}" if small else ""
     message = f"{daemon.title} has no pod on node {node.name}{why}"
-    seen = (live.of_event(refused),) if refused else ()
+    seen = (live.event_evidence(refused),) if refused else ()
     sure: Confidence = "proven" if refused else "likely" if small else "possible"
     fix = "remove what rejects the pod" if refused else "find out why the DaemonSet controller creates no pod"
     command = join(["kubectl", "describe", "daemonset", "-n", daemon.namespace, daemon.name])

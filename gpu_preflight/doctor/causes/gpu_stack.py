@@ -181,8 +181,8 @@ def _fabric_manager(live: Live, target: Target) -> Iterator[Cause]:
     if node is None or target.pod is None or not target.devices or not live.has_crashed(target.pod):
         return
     reported = [each for each in live.conditions(node) if any(t in each.reason + each.message for t in _FABRIC)]
-    seen = [each for each in live.events_of(node) if any(text in each.reason + each.message for text in _FABRIC)]
-    evidence = [*(live.of_condition(node, each) for each in reported), *map(live.of_event, seen)]
+    seen = [each for each in live.object_events(node) if any(text in each.reason + each.message for text in _FABRIC)]
+    evidence = [*(live.condition_evidence(node, each) for each in reported), *map(live.event_evidence, seen)]
     if evidence:
         message = f"Fabric Manager doesn't run on node {node.name}, so CUDA can't use its GPUs"
         fix = "replace the node, and use an image whose Fabric Manager has the version of its driver"

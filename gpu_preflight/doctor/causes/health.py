@@ -102,11 +102,11 @@ def _fault(live: Live, node: Object, condition: Condition, id: str) -> Cause:
     clock = None
     if condition.type == _ACCELERATORS:
         takes = "10 minutes"
-        clock = Clock("node repair replaces the node, if it is enabled", live.shown(condition.time), takes, _REPAIR)
+        clock = Clock("node repair replaces the node, if it is enabled", live.time_text(condition.time), takes, _REPAIR)
     drain = join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"])
     message = f"Node {node.name} {text}"
     return Cause(
-        id, f"Node {node.name}", message, "proven", (live.of_condition(node, condition),), fix, drain, clock=clock
+        id, f"Node {node.name}", message, "proven", (live.condition_evidence(node, condition),), fix, drain, clock=clock
     )
 
 
@@ -117,13 +117,13 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
         return
     if ready.reason == "NodeStatusNeverUpdated":
         return
-    message = f"The kubelet of node {node.name} hasn't reported since {live.shown(ready.time)}"
+    message = f"The kubelet of node {node.name} hasn't reported since {live.time_text(ready.time)}"
     fix = "check the state of its EC2 instance, and terminate the instance if it is impaired"
     instance = str(node.spec.get("providerID") or "").rpartition("/")[2]
     command = join(["aws", "ec2", "describe-instance-status", "--instance-ids", instance]) if instance else ""
-    clock = Clock("node repair replaces the node, if it is enabled", live.shown(ready.time), "30 minutes", _REPAIR)
+    clock = Clock("node repair replaces the node, if it is enabled", live.time_text(ready.time), "30 minutes", _REPAIR)
     excluded = ("the node was Ready before, so it isn't a failed join",)
-    evidence = (live.of_condition(node, ready),)
+    evidence = (live.condition_evidence(node, ready),)
     yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded=excluded, clock=clock)
 
 
@@ -132,11 +132,11 @@ def _repair(live: Live, node: Object) -> Iterator[Cause]:
     claims = [
         each for each in live.objects("NodeClaim") if dig(each.content, "status", "nodeName") == node.name
     ] if node.labels.get(NODE_POOL) else []  # fmt: skip
-    blocked = next((e for each in (node, *claims) for e in live.events_of(each, reason="NodeRepairBlocked")), None)
+    blocked = next((e for each in (node, *claims) for e in live.object_events(each, reason="NodeRepairBlocked")), None)
     if blocked is not None:
         message = f"Karpenter doesn't replace node {node.name}: {blocked.message}"
         fix = "replace the unhealthy nodes of the NodePool yourself"
-        yield Cause("H6", f"Node {node.name}", message, "likely", (live.of_event(blocked),), fix)
+        yield Cause("H6", f"Node {node.name}", message, "likely", (live.event_evidence(blocked),), fix)
     name = node.labels.get(NODE_GROUP)
     for group in live.aws("nodegroup") if name else []:
         enabled = dig(group, "nodeRepairConfig", "enabled")

@@ -73,13 +73,13 @@ def _image(pod: Object, name: str) -> str:
 
 def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, image: str) -> Cause:
     """Return the cause that an image can't be pulled. The event Failed has the error, the back-off repeats it."""
-    failed = [each for each in live.events_of(pod, reason="Failed") if "Failed to pull image" in each.message]
+    failed = [each for each in live.object_events(pod, reason="Failed") if "Failed to pull image" in each.message]
     events = [each for each in failed if f'image "{image}"' in each.message] or failed
     text = " ".join([state.waiting, state.message, *(each.message for each in events[:1])])
     where = f"status.containerStatuses[{state.name}].state.waiting"
     own = Evidence(pod.title, where, f"{state.waiting}: {state.message}" if state.message else state.waiting)
-    evidence = (own, *(live.of_event(each) for each in events[:1]))
-    secrets = next(iter(live.events_of(pod, reason="FailedToRetrieveImagePullSecret")), None)
+    evidence = (own, *(live.event_evidence(each) for each in events[:1]))
+    secrets = next(iter(live.object_events(pod, reason="FailedToRetrieveImagePullSecret")), None)
     for id, parts, fault, fix in _PULLS:
         if any(part in text for part in parts):
             error = _ERROR.search(events[0].message if events else state.message)
@@ -87,7 +87,7 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
             message = f"Image {image} of {pod.title} {fault}{detail}"
             excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") else ()
             if id == "I2" and secrets is not None:
-                evidence += (live.of_event(secrets),)
+                evidence += (live.event_evidence(secrets),)
                 fix = "create the image pull secret that the pod names in its namespace"
             return Cause(id, pod.title, message, "proven", evidence, fix, excluded=excluded)
     message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
@@ -107,16 +107,16 @@ def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:
     waits = any(each.waiting in ("ContainerCreating", "PodInitializing") for each in live.containers(pod))
     if not waits or live.phase(pod) != "Pending":
         return
-    ended = {_pulled(each) for reason in ("Pulled", "Failed") for each in live.events_of(pod, reason=reason)}
-    started = [each for each in live.events_of(pod, reason="Pulling") if _pulled(each) not in ended]
+    ended = {_pulled(each) for reason in ("Pulled", "Failed") for each in live.object_events(pod, reason=reason)}
+    started = [each for each in live.object_events(pod, reason="Pulling") if _pulled(each) not in ended]
     age = live.seconds_since(started[0].time) if started else None
     if age is None or age <= _SLOW_PULL_SECONDS:
         return
-    image, rates = _pulled(started[0]), live.events_of(pod, reason="Pulled")
+    image, rates = _pulled(started[0]), live.object_events(pod, reason="Pulled")
     message = f"Image {image} of {pod.title} is being pulled for {age / 60:.0f} minutes"
-    clock = Clock("the pull ends", live.shown(started[0].time), "as long as the disk and network need", _SERIAL)
+    clock = Clock("the pull ends", live.time_text(started[0].time), "as long as the disk and network need", _SERIAL)
     fix = "wait, or use a faster disk, SOCI snapshotter or a node image with the container image"
-    evidence = tuple(map(live.of_event, (started[0], *rates[:1])))
+    evidence = tuple(map(live.event_evidence, (started[0], *rates[:1])))
     excluded = ("no pull failed",)
     yield Cause("I1", pod.title, message, "likely", evidence, fix, excluded=excluded, clock=clock)
 

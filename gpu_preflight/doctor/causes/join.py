@@ -307,7 +307,7 @@ def _status_checks(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
 def _network(live: Live, target: Target) -> Iterator[Cause]:
     """J8 and J9: the network plugin of a node that the pod has or could use."""
     own, nodes = live.node(target), joining_nodes(live, target)
-    if own is not None and target.pod is not None and live.events_of(target.pod, reason="FailedCreatePodSandBox"):
+    if own is not None and target.pod is not None and live.object_events(target.pod, reason="FailedCreatePodSandBox"):
         nodes += [own] if is_ready(live, own) else []
     for node in nodes:
         agents = [each for each in live.pods_by_node.get(node.name, ()) if each.name.startswith("aws-node")]
@@ -315,7 +315,7 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
         ready = live.condition(node, "Ready")
         if ready is None or ready.status != "False" or not any(each in ready.message for each in _NO_NETWORK):
             continue
-        shown, why = [live.of_condition(node, ready)], "its pod reports no fault"
+        shown, why = [live.condition_evidence(node, ready)], "its pod reports no fault"
         if not agents and live.certainty("Pod") is not None:
             why = "no pod of the VPC CNI runs on it"
         for pod, one in [(agent, one) for agent in agents for one in live.containers(agent)]:
@@ -334,7 +334,7 @@ def _addresses(live: Live, node: Object, agents: list[Object]) -> Iterator[Cause
     networking = live.condition(node, "NetworkingReady")
     shown = []
     if networking is not None and networking.status == "False" and "IPAMDNoIPs" in str(networking):
-        shown.append(live.of_condition(node, networking))
+        shown.append(live.condition_evidence(node, networking))
     is_reported = bool(shown)
     for pod in agents:
         every = list(live.log_lines(pod, *_NO_ADDRESSES))

@@ -146,7 +146,7 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
     deployment, certainty = controller(live, "karpenter"), live.certainty("NodePool")
     own = [each for each in pools if not _is_automatic(each)]
     if deployment is None:
-        reported = target.pod is not None and live.events_of(target.pod, component="karpenter")
+        reported = target.pod is not None and live.object_events(target.pod, component="karpenter")
         if own and not reported and live.certainty("Deployment") is not None:
             message = "The cluster has NodePools and no Deployment of Karpenter"
             seen = (Evidence(title(own[0]), "", "exists"), Evidence("deployments.apps", "items", "without Karpenter"))
@@ -169,7 +169,9 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         valid = live.condition(pool, "ValidationSucceeded")
         if valid is not None and valid.status == "False":
             message = f"{title(pool)} is invalid, so Karpenter ignores it: {valid.message or valid.reason}"
-            yield Cause("K2", title(pool), message, "proven", (live.of_condition(pool, valid),), "correct its spec")
+            yield Cause(
+                "K2", title(pool), message, "proven", (live.condition_evidence(pool, valid),), "correct its spec"
+            )
 
 
 def _has_groups(live: Live, target: Target) -> bool:
@@ -184,7 +186,7 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     ref = mapping(dig(pool.spec, "template", "spec", "nodeClassRef"))
     kind, name = str(ref.get("kind")), str(ref.get("name"))
     echo, found = live.condition(pool, "NodeClassReady"), live.object(kind, name)
-    echoed = [live.of_condition(pool, echo)] if echo is not None and echo.status == "False" else []
+    echoed = [live.condition_evidence(pool, echo)] if echo is not None and echo.status == "False" else []
     id = "M3" if _is_automatic(pool) else "K3"
     if found is None:
         is_absent = echo is not None and echo.reason == "NodeClassNotFound"
@@ -208,12 +210,12 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     message = f"{kind} {name} of NodePool {pool.name} isn't ready: {first.message or first.reason}"
     fix = _CLASS_FIXES[id].format(kind=kind, type=first.type, reason=first.reason)
     describe = f"kubectl describe {kind.lower()} {quote(name)}"
-    shown = (live.of_condition(found, first), *echoed)
+    shown = (live.condition_evidence(found, first), *echoed)
     yield Cause(id, title(found), message, "proven" if is_current else "likely", shown, fix, describe)
 
 
 def _report(live: Live, target: Target) -> Event | None:
-    every = live.events_of(target.pod, reason="FailedScheduling", component="karpenter") if target.pod else []
+    every = live.object_events(target.pod, reason="FailedScheduling", component="karpenter") if target.pod else []
     return every[0] if every else None
 
 
@@ -248,12 +250,12 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         confidence: Confidence = "proven" if agreeing and not is_old else "likely"
         message = f"{subject} {fault.message}: {part.partition(', requirements=')[0]}"
         source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
-        clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", source)
+        clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", source)
         waits = clock if fault.id == "K10" else None
         missing = intolerable(subjects[0], target) if fault.id == "K7" and subjects else ()
         change = tolerating(target, missing) if missing else None
         text = command(target, change) if change is not None else ""
-        shown = (live.of_event(event),)
+        shown = (live.event_evidence(event),)
         yield Cause(fault.id, subject, message, confidence, shown, fault.fix, text, change, clock=waits)
 
 
@@ -308,7 +310,9 @@ def _limits(live: Live, target: Target, pool: Object, event: Event | None) -> It
     message = f"{title(pool)} has reached its limit: {', '.join((*texts, *reasons, 'see its event')[: len(full) or 1])}"
     shown = [Evidence(title(pool), f"spec.limits[{name}]", str(most[name])) for name in full]
     shown += [Evidence(title(pool), f"status.resources[{name}]", str(used.get(name, 0))) for name in full]
-    shown += [live.of_event(event)] if event is not None else [Evidence("simulation", "limit", one) for one in reasons]
+    shown += (
+        [live.event_evidence(event)] if event is not None else [Evidence("simulation", "limit", one) for one in reasons]
+    )
     confidence: Confidence = "proven" if event is not None and (full or reasons) else "likely"
     fix = "raise spec.limits of the NodePool, or free the GPUs of its nodes"
     patch, change = f"kubectl edit nodepool {quote(pool.name)}", None
@@ -352,7 +356,7 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         right = wrong[0].replace("karpenter.k8s.aws", _AUTO_GROUP)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
         event = _report(live, target)
-        shown = (Evidence(target.title, "spec", wrong[0]), *([live.of_event(event)] if event else []))
+        shown = (Evidence(target.title, "spec", wrong[0]), *([live.event_evidence(event)] if event else []))
         confidence: Confidence = "proven" if len(auto) == len(every) and certainty == "proven" else "likely"
         yield Cause("M2", target.title, message, confidence, shown, f"select {right}")
     nodes = {each.name for each in live.nodes if each.labels.get(f"{_AUTO_GROUP}/compute-type") == "auto"}

@@ -119,7 +119,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 def _group_reports(live: Live, fitting: list[Group]) -> Iterator[_Report]:
     for group in fitting:
         for each in failed_activities(live, group)[:3]:
-            text, time = str(each.get("StatusMessage")), live.shown(parse_time(each.get("StartTime")))
+            text, time = str(each.get("StatusMessage")), live.time_text(parse_time(each.get("StartTime")))
             shown = Evidence(f"Activity of Auto Scaling group {group.scaling_group}", "StatusMessage", text, time)
             yield _Report(group.title, text, shown, "proven")
         for each in mappings(dig(group.managed, "health", "issues")):
@@ -132,12 +132,12 @@ def _group_reports(live: Live, fitting: list[Group]) -> Iterator[_Report]:
 def _karpenter_reports(live: Live, target: Target, pools: list[Object]) -> Iterator[_Report]:
     for event in list(refused_launches(live, target))[:3]:
         subject = f"NodePool {event.name.rpartition('-')[0]}"
-        yield _Report(subject, event.message, live.of_event(event), "likely", has_several_codes=True)
+        yield _Report(subject, event.message, live.event_evidence(event), "likely", has_several_codes=True)
     conditions = [(each, live.condition(each, "Launched"), "proven") for each in claims(live, target)]
     conditions += [(each, live.condition(each, "NodeRegistrationHealthy"), "likely") for each in pools]
     for each, one, confidence in conditions:
         if one is not None and one.status != "True":
-            text, shown = f"{one.reason}: {one.message}", live.of_condition(each, one)
+            text, shown = f"{one.reason}: {one.message}", live.condition_evidence(each, one)
             yield _Report(title(each), text, shown, "proven" if confidence == "proven" else "likely")
 
 
@@ -150,7 +150,7 @@ def _cause(live: Live, report: _Report, id: str) -> Cause:
         limit = _VCPUS.search(text)
         fault += f" ({limit[1]} vCPUs)" if limit is not None else ""
     if id == "E9":
-        shown += _shown_reservations(live)
+        shown += _reservation_evidence(live)
     excluded = "EC2's code isn't about capacity" if id != "E1" else "EC2's code isn't about a quota, subnet or zone"
     message = f"{report.subject} gets no instance, because {fault}: {text}"
     command = _COMMANDS.get(id, "")
@@ -175,7 +175,7 @@ def _terminated(live: Live, fitting: list[Group], pools: list[Object]) -> Iterat
             return
 
 
-def _shown_reservations(live: Live) -> list[Evidence]:
+def _reservation_evidence(live: Live) -> list[Evidence]:
     every = mappings(live.aws("CapacityReservations"))[:3]
     return [
         Evidence(
@@ -196,7 +196,7 @@ def _reservations(live: Live, fitting: list[Group], pools: list[Object]) -> Iter
     titles += [title(each) for each in pools if "'values': ['reserved']" in str(each.spec)]
     for subject in titles[:1]:
         message = f"{subject} uses reserved capacity, and no reservation is active with a free instance"
-        yield Cause("E9", subject, message, "likely", tuple(_shown_reservations(live)), _FAULTS["E9"][1])
+        yield Cause("E9", subject, message, "likely", tuple(_reservation_evidence(live)), _FAULTS["E9"][1])
 
 
 def _suspended(group: Group) -> Iterator[Cause]:

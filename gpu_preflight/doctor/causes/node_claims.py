@@ -73,8 +73,8 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
     waiting = next((each for each in every if each is not None and each.status != "True"), None)
     if waiting is None or dig(claim.content, "metadata", "deletionTimestamp"):
         return
-    age, since = live.seconds_since(live.created(claim)) or 0, live.shown(live.created(claim))
-    shown, name, text = (live.of_condition(claim, waiting),), title(claim), waiting.message or waiting.reason
+    age, since = live.seconds_since(live.created(claim)) or 0, live.time_text(live.created(claim))
+    shown, name, text = (live.condition_evidence(claim, waiting),), title(claim), waiting.message or waiting.reason
     minutes, command = f"{int(age // 60)} minutes", f"kubectl describe nodeclaim {quote(claim.name)}"
     if waiting.type == "Launched" and waiting.reason not in ("AwaitingReconciliation", ""):
         clock = Clock("Karpenter deletes the NodeClaim and retries", since, "5 minutes", _LIVENESS)
@@ -129,10 +129,10 @@ def _refused(live: Live, target: Target) -> Iterator[Cause]:
     for event in refused_launches(live, target):
         text = event.message.partition("fleet error(s), ")[2] or event.message.partition(" event: ")[2]
         pool = f"NodePool {event.name.rpartition('-')[0]}"
-        clock = Clock("Karpenter tries a refused offering again", live.shown(event.time), "3 minutes", _CACHE)
+        clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", _CACHE)
         message = f"EC2 refused NodeClaim {event.name} of {pool}: {text or event.message}"
         fix = "act on the code of EC2, which may mean capacity, a quota, a subnet or a reservation"
-        yield Cause("K18", pool, message, "likely", (live.of_event(event),), fix, clock=clock)
+        yield Cause("K18", pool, message, "likely", (live.event_evidence(event),), fix, clock=clock)
         return
 
 
@@ -143,7 +143,7 @@ def _unregistered(live: Live, target: Target) -> Iterator[Cause]:
         if health is not None and health.status == "False":
             is_join = health.reason == "RegistrationFailed"
             message = f"The last nodes of {title(pool)} didn't {'register' if is_join else 'launch'}: {health.message}"
-            shown = (live.of_condition(pool, health),)
+            shown = (live.condition_evidence(pool, health),)
             fix = "check role, routes, security groups and user data of its instances"
             yield Cause("K20" if is_join else "K19", title(pool), message, "likely", shown, fix)
 
@@ -158,6 +158,11 @@ def _taken_back(live: Live, target: Target, *, is_weak: bool) -> Iterator[Cause]
             message = f"EC2 took a node of NodePool {pool} back: {event.message}"
             fix = "allow on-demand as a fallback in the NodePool, or more instance types and zones"
             yield Cause(
-                "K28", f"NodePool {pool}", message, "possible" if is_weak else "likely", (live.of_event(event),), fix
+                "K28",
+                f"NodePool {pool}",
+                message,
+                "possible" if is_weak else "likely",
+                (live.event_evidence(event),),
+                fix,
             )
             return

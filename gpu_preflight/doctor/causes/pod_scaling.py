@@ -18,7 +18,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     for owner in target.owners:
         for scaler in live.objects("HorizontalPodAutoscaler", owner.namespace):
-            if live.is_held_by(scaler, owner):
+            if live.limits_owner(scaler, owner):
                 yield from _scaler_causes(live, scaler, owner)
 
 
@@ -27,8 +27,10 @@ def _scaler_causes(live: Live, scaler: Object, owner: Object) -> Iterator[Cause]
     if active is not None and active.status == "False":
         text = f"{scaler.title} can't read the metric that scales {owner.title}: {active.message}"
         fix = "check the adapter that serves the metric: kubectl get apiservices, then its pods"
-        yield Cause("H-1", scaler.title, text, "proven", (live.of_condition(scaler, active),), fix)
+        yield Cause("H-1", scaler.title, text, "proven", (live.condition_evidence(scaler, active),), fix)
     elif limited is not None:
         most = scaler.spec.get("maxReplicas")
         text = f"{scaler.title} keeps {owner.title} at its max of {most} replicas"
-        yield Cause("H-2", scaler.title, text, "proven", (live.of_condition(scaler, limited),), "raise maxReplicas")
+        yield Cause(
+            "H-2", scaler.title, text, "proven", (live.condition_evidence(scaler, limited),), "raise maxReplicas"
+        )

@@ -95,11 +95,11 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if scheduled is None:
         yield from _missing_claims(live, target)
     if scheduled is not None and scheduled.status == "False" and not target.read.gates:
-        found = list(_reported(live, target, scheduled.message, live.of_condition(pod, scheduled)))
+        found = list(_reported(live, target, scheduled.message, live.condition_evidence(pod, scheduled)))
         yield from found
         yield from _zone_conflict(live, target) if not any(each.id == "V5" for each in found) else ()
-    elif events := live.events_of(pod, reason="FailedScheduling", component=_DEFAULT):
-        yield from _reported(live, target, events[0].message, live.of_event(events[0]))
+    elif events := live.object_events(pod, reason="FailedScheduling", component=_DEFAULT):
+        yield from _reported(live, target, events[0].message, live.event_evidence(events[0]))
 
 
 def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -108,7 +108,7 @@ def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     if gates:
         condition = live.condition(pod, "PodScheduled")
         proofs = [Evidence(pod.title, "spec.schedulingGates", ", ".join(gates))]
-        proofs += [live.of_condition(pod, condition, "reason")] if condition is not None else []
+        proofs += [live.condition_evidence(pod, condition, "reason")] if condition is not None else []
         text = f"scheduling gate {', '.join(gates)} holds {pod.title}, and autoscalers ignore such a pod"
         fix = "find the controller that added the gate, and why it doesn't remove it"
         yield Cause("P9", pod.title, text, "proven", tuple(proofs), fix)
@@ -119,7 +119,7 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     if name in (_DEFAULT, _FARGATE) or live.condition(pod, "PodScheduled") is not None:
         return
     age = live.seconds_since(live.created(pod))
-    if age is None or age < _UNSEEN_SECONDS or any(each.component == name for each in live.events_of(pod)):
+    if age is None or age < _UNSEEN_SECONDS or any(each.component == name for each in live.object_events(pod)):
         return
     known = [each.name for kind in ("Pod", "Lease", "Deployment") for each in live.objects(kind)]
     if any(each == name or each.startswith(f"{name}-") for each in known):
@@ -154,11 +154,17 @@ def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     lease = live.object("Lease", "kube-scheduler", "kube-system")
     renewed = parse_time(lease.spec.get("renewTime")) if lease is not None else None
     silent = live.seconds_since(renewed)
-    if target.spec.get("resourceClaims") or live.events_of(pod) or (silent is not None and silent < _UNSEEN_SECONDS):
+    if (
+        target.spec.get("resourceClaims")
+        or live.object_events(pod)
+        or (silent is not None and silent < _UNSEEN_SECONDS)
+    ):
         return
     text = f"the scheduler of the cluster hasn't looked at {pod.title}"
     proofs = [Evidence(pod.title, "status.conditions", "no PodScheduled")]
-    proofs += [Evidence("Lease kube-system/kube-scheduler", "spec.renewTime", live.shown(renewed))] if renewed else []
+    proofs += (
+        [Evidence("Lease kube-system/kube-scheduler", "spec.renewTime", live.time_text(renewed))] if renewed else []
+    )
     fix = "ask AWS Support: EKS runs the scheduler"
     yield Cause("S15", pod.title, text, "likely" if renewed else "possible", tuple(proofs), fix)
 
@@ -252,9 +258,11 @@ def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence)
             claim = live.object("PersistentVolumeClaim", name, target.namespace)
             if claim is None or dig(claim.content, "status", "phase") == "Bound":
                 continue
-            events = [each for each in live.events_of(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")]
+            events = [
+                each for each in live.object_events(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")
+            ]
             why = f": {events[0].message}" if events else ""
-            proofs = (Evidence(claim.title, "status.phase", "Pending"), *map(live.of_event, events[:1]), evidence)
+            proofs = (Evidence(claim.title, "status.phase", "Pending"), *map(live.event_evidence, events[:1]), evidence)
             text = f"{claim.title}, which {target.title} mounts, isn't bound{why}"
             fix = "correct the StorageClass of the claim, or install its provisioner"
             yield Cause(

@@ -69,14 +69,14 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
     if workload is None:
         yield from _without_workload(live, target, local, queue)
         return
-    found = list(_of_workload(live, workload))
+    found = list(_workload_causes(live, workload))
     cluster_queue = _cluster_queue(live, workload, local)
     if cluster_queue is not None:
         active = live.condition(cluster_queue, "Active")
         if active is not None and active.status == "False" and active.reason in _ACTIVE_REASONS:
             text = f"{cluster_queue.kind} {cluster_queue.name} admits nothing: {active.message}"
             fix = "create what the message names, or remove the reference from the ClusterQueue"
-            proof = live.of_condition(cluster_queue, active)
+            proof = live.condition_evidence(cluster_queue, active)
             yield Cause("Q4", f"ClusterQueue {cluster_queue.name}", text, "proven", (proof,), fix)
             return
         yield from _stopped(cluster_queue, "ClusterQueue")
@@ -115,7 +115,7 @@ def _stopped(queue: Object, kind: str) -> Iterator[Cause]:
         yield Cause("Q3", f"{kind} {queue.name}", text, "proven", (proof,), "set stopPolicy to None", command)
 
 
-def _of_workload(live: Live, workload: Object) -> Iterator[Cause]:
+def _workload_causes(live: Live, workload: Object) -> Iterator[Cause]:
     """Yield what Kueue reports about a workload."""
     evicted = live.condition(workload, "Evicted")
     if evicted is not None and evicted.status == "True" and evicted.reason.endswith(_NOT_READY):
@@ -123,7 +123,7 @@ def _of_workload(live: Live, workload: Object) -> Iterator[Cause]:
         times = f" after {count} attempts" if count else ""
         text = f"Kueue evicted {workload.title}{times}, because its pods weren't ready in time"
         fix = "find why the pods weren't ready; then set spec.active of the Workload to true"
-        yield Cause("Q12", workload.title, text, "proven", (live.of_condition(workload, evicted),), fix)
+        yield Cause("Q12", workload.title, text, "proven", (live.condition_evidence(workload, evicted),), fix)
     reserved = live.condition(workload, "QuotaReserved")
     if reserved is not None and reserved.status == "False":
         yield from _pending(live, workload, reserved)
@@ -136,7 +136,7 @@ def _pending(live: Live, workload: Object, reserved: Condition) -> Iterator[Caus
         if regex(pattern).search(reserved.message):
             text = f"Kueue doesn't admit {workload.title}: {reserved.message}"
             done = fix or "set stopPolicy of the queue to None, or find why it is inactive"
-            yield Cause(id, workload.title, text, "proven", (live.of_condition(workload, reserved),), done)
+            yield Cause(id, workload.title, text, "proven", (live.condition_evidence(workload, reserved),), done)
             return
 
 
@@ -161,7 +161,7 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
         older = (live.created(each) or live.now) < (live.created(workload) or live.now)
         if each is not workload and older and first is not None and first.status == "False":
             text = f"{each.title} is first in ClusterQueue {queue.name}, whose strategy is StrictFIFO, and waits"
-            proofs = Evidence(queue.title, "spec.queueingStrategy", "StrictFIFO"), live.of_condition(each, first)
+            proofs = Evidence(queue.title, "spec.queueingStrategy", "StrictFIFO"), live.condition_evidence(each, first)
             fix = f"admit {each.title} first, or set queueingStrategy to BestEffortFIFO"
             yield Cause("Q13", workload.title, text, "likely", proofs, fix)
             return
@@ -182,10 +182,10 @@ def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]
                         text = f"KAI doesn't schedule {target.title}: {reason.get('message')}"
                         proof = Evidence(group.title, "status.schedulingConditions", str(reason.get("message")))
                         yield Cause(id, target.title, text, "proven", (proof,), fix)
-    for event in live.events_of(target.pod) if target.pod is not None else ():
+    for event in live.object_events(target.pod) if target.pod is not None else ():
         if "No nodes with enough resources were found" in event.message:
             text = f"KAI finds no node for {target.title}: {event.message}"
-            yield Cause("Q18", target.title, text, "likely", (live.of_event(event),), "wait, or add nodes")
+            yield Cause("Q18", target.title, text, "likely", (live.event_evidence(event),), "wait, or add nodes")
             return
 
 
@@ -198,4 +198,4 @@ def _volcano(live: Live, target: Target) -> Iterator[Cause]:
         if condition is not None and condition.status == "True" and named in (None, group.name):
             text = f"Volcano waits for the whole gang of {target.title}: {condition.message}"
             fix = "add room for all tasks, or lower minAvailable"
-            yield Cause("Q19", target.title, text, "proven", (live.of_condition(group, condition),), fix)
+            yield Cause("Q19", target.title, text, "proven", (live.condition_evidence(group, condition),), fix)

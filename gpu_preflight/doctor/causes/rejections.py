@@ -88,7 +88,7 @@ def _insufficient(
         fix = "remove nodeName from the pod's spec, so that the scheduler selects a node"
         return Cause("P10", pod.title, message, sure, (by_hand, *evidence), fix)
     message = f"Node {target.node} rejected {pod.title}: another pod got its {resource} first"
-    scheduled = next(iter(live.events_of(pod, reason="Scheduled")), None)
+    scheduled = next(iter(live.object_events(pod, reason="Scheduled")), None)
     sure = "proven" if scheduled is not None else "likely"
     excluded = ("a scheduler bound the pod, so its manifest doesn't name the node",) if scheduled else ()
     id = "G20" if resource.startswith(NVIDIA) else "S1"
@@ -110,7 +110,7 @@ def _named_by_hand(live: Live, target: Target, pod: Object) -> tuple[Evidence | 
         if known_text(dig(owner.spec, "template", "spec", "nodeName")):
             return Evidence(owner.title, "spec.template.spec.nodeName", str(target.node)), "proven"
     age = live.seconds_since(live.created(pod))
-    scheduled = live.events_of(pod, reason="Scheduled")
+    scheduled = live.object_events(pod, reason="Scheduled")
     if target.owners or written or scheduled or live.certainty("Event") is None or age is None or age > 3600:
         return None, "possible"
     return Evidence(pod.title, "spec.nodeName", f"{target.node}, and no scheduler reports that it bound it"), "likely"
@@ -129,9 +129,9 @@ def _absent_node(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 
 def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
-    failed = next(iter(live.events_of(pod, reason="FailedPrepareDynamicResources")), None)
+    failed = next(iter(live.object_events(pod, reason="FailedPrepareDynamicResources")), None)
     if failed is not None and live.is_creating(pod):
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
         message = f"The DRA driver of node {node} can't prepare the devices that {pod.title} claims: {detail}"
         fix = "read the log of the DRA driver's kubelet plugin on the node"
-        yield Cause("G23", pod.title, message, "proven", (live.of_event(failed),), fix)
+        yield Cause("G23", pod.title, message, "proven", (live.event_evidence(failed),), fix)

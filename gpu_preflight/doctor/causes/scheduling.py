@@ -94,10 +94,10 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     waiting = [each for each in view.nodes if not _spec_faults(each)]
     if waiting:
-        yield from _of_state(view, waiting)
+        yield from _state_causes(view, waiting)
     elif view.nodes and not _is_for_an_autoscaler(view):
         fewest = min(len(_spec_faults(each)) for each in view.nodes)
-        yield from _of_spec(view, [each for each in view.nodes if len(_spec_faults(each)) == fewest])
+        yield from _spec_causes(view, [each for each in view.nodes if len(_spec_faults(each)) == fewest])
 
 
 def _is_for_an_autoscaler(view: _View) -> bool:
@@ -116,10 +116,10 @@ def _view(live: Live, target: Target) -> _View | None:
     scheduled = live.condition(target.pod, "PodScheduled")
     proofs: tuple[Evidence, ...] = ()
     if scheduled is not None and scheduled.status == "False":
-        proofs = (live.of_condition(target.pod, scheduled),)
+        proofs = (live.condition_evidence(target.pod, scheduled),)
     else:
-        events = live.events_of(target.pod, reason="FailedScheduling", component="default-scheduler")
-        proofs = (live.of_event(events[0]),) if events else ()
+        events = live.object_events(target.pod, reason="FailedScheduling", component="default-scheduler")
+        proofs = (live.event_evidence(events[0]),) if events else ()
     devices = set(target.devices)
     nodes = tuple(each for each in every if not devices or _may_serve(live, each.node, devices))
     message = proofs[0].value if proofs else ""
@@ -199,7 +199,7 @@ def _cause(
 # The spec of the pod against nodes.
 
 
-def _of_spec(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+def _spec_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     """Yield the faults of the spec that keep the nearest nodes from taking the pod."""
     yield from _untolerated(view, nodes)
     yield from _unlabelled(view, nodes)
@@ -301,7 +301,7 @@ def _requests(view: _View, name: str) -> tuple[Evidence, ...]:
 # Nodes that match the pod, and can't take it now.
 
 
-def _of_state(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
+def _state_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     """Yield why nodes that match the spec of the pod can't take it now."""
     usable: list[NodeFit] = []
     unusable: list[NodeFit] = []
@@ -361,7 +361,7 @@ def _unhealthy(view: _View, id: str, fit: NodeFit) -> Cause:
     shown = [Evidence(f"Node {name}", "spec.taints", str(taint))]
     kind = "Ready" if id == "S4" else "".join(map(str.title, taint.key.removeprefix(_NODE).split("-")))
     condition = live.condition(fit.node, kind.replace("Pid", "PID"))
-    shown += [live.of_condition(fit.node, condition)] if condition is not None else []
+    shown += [live.condition_evidence(fit.node, condition)] if condition is not None else []
     what = "isn't ready" if id == "S4" else f"is short of {taint.key.removeprefix(_NODE).split('-')[0]}"
     text = f"node {name} matches {view.target.title} and {what}"
     fix = "find why the kubelet isn't ready" if id == "S4" else "free the resource on the node, or replace the node"

@@ -46,7 +46,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why a volume can't be attached to the node."""
-    event = next(iter(live.events_of(pod, reason="FailedAttachVolume")), None)
+    event = next(iter(live.object_events(pod, reason="FailedAttachVolume")), None)
     if event is not None and "Multi-Attach error" in event.message:
         yield _in_use(live, target, pod, event, _name(event))
         return
@@ -60,7 +60,7 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     elif event is None:
         return
     text = _attach_error(failed) if failed is not None else event.message if event is not None else ""
-    evidence: tuple[Evidence, ...] = (live.of_event(event),) if event is not None else ()
+    evidence: tuple[Evidence, ...] = (live.event_evidence(event),) if event is not None else ()
     evidence += (Evidence(failed.title, "status.attachError.message", text),) if failed is not None else ()
     fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
     csi, driver = live.object("CSINode", str(target.node)), _driver(live, name)
@@ -91,13 +91,15 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     clock = None
     if node is not None and (ready is None or ready.status != "True"):
         waits = f"the attach controller detaches the volume from node {node.name} by force"
-        clock = Clock(waits, live.shown(ready.time) if ready else "", "6 minutes", _SIX_MINUTES)
+        clock = Clock(waits, live.time_text(ready.time) if ready else "", "6 minutes", _SIX_MINUTES)
     by = f" by {users[0].title} on node {users[0].spec.get('nodeName')}" if users else " on another node"
     message = f"Volume {name} is in use{by}, and it can be attached to one node only"
     fix = "delete the other pod, or use a volume that several nodes can mount"
     command = join(["kubectl", "delete", "pod", "-n", users[0].namespace, users[0].name]) if users else ""
     nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
-    return Cause("V7", f"volume {name}", message, "proven", (live.of_event(event), *nodes), fix, command, clock=clock)
+    return Cause(
+        "V7", f"volume {name}", message, "proven", (live.event_evidence(event), *nodes), fix, command, clock=clock
+    )
 
 
 def _users(live: Live, pod: Object, volume: str) -> list[Object]:
@@ -127,13 +129,13 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     by = f" by {users[0].title}" if users else ""
     message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
     fix = "delete the other pod, or use the access mode ReadWriteOnce"
-    yield Cause("V7", pod.title, message, "proven", (live.of_condition(pod, scheduled),), fix)
+    yield Cause("V7", pod.title, message, "proven", (live.condition_evidence(pod, scheduled),), fix)
 
 
 def _mount(live: Live, pod: Object) -> Iterator[Cause]:
     """Yield why a volume can't be mounted."""
     # The kubelet reports this for a short time when a pod starts or ends.
-    failed = [each for each in live.events_of(pod, reason="FailedMount") if "not registered" not in each.message]
+    failed = [each for each in live.object_events(pod, reason="FailedMount") if "not registered" not in each.message]
     exact = [each for each in failed if "failed for volume" in each.message]
     if not failed:
         return
@@ -143,7 +145,7 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
     detail = event.message.partition(" : ")[2] or event.message
     name = _name(event)
     message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
-    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.of_event(event),), fix)
+    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.event_evidence(event),), fix)
 
 
 def _name(event: Event) -> str:

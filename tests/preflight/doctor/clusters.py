@@ -52,8 +52,11 @@ def ids(live: Live, pod: str = "train") -> list[str]:
 def pod(name: str = "train", *, node: str | None = None, **changes: Any) -> dict[str, Any]:
     """Return a pod that requests one GPU."""
     container = {"name": "main", "image": "train:1", "resources": {"limits": {GPU: "1"}}}
-    spec = {"containers": [container | changes.pop("container", {})], "tolerations": [TOLERATION]}
-    spec |= {"nodeName": node} if node is not None else {}
+    spec: dict[str, Any] = {
+        "containers": [container | changes.pop("container", {})],
+        "tolerations": [TOLERATION],
+        **({"nodeName": node} if node is not None else {}),
+    }
     metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-11-20T10:00:00Z"}
     return {
         "apiVersion": "v1",

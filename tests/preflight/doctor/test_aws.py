@@ -49,7 +49,7 @@ def collected(server: str, program: dict[str, Any] = PROGRAM) -> tuple[Aws, Dump
     """Return what was read."""
     aws, dump = Aws(program), Dump()
     aws.collect(server)
-    aws.add_to(dump)
+    aws.extend_dump(dump)
     return aws, dump
 
 

@@ -51,7 +51,7 @@ def _live(base: str, *objects: dict[str, Any], **metadata: Any) -> Live:
     live = cluster(base, *objects, without=("serve-6d5f8b7c9-aaaaa",), at=_NOON)
     node = live.object("Node", _NODE)
     assert node is not None
-    node.content["metadata"] |= metadata
+    dict(node.content)["metadata"].update(metadata)
     return live
 
 
@@ -128,7 +128,7 @@ def test_what_the_node_pool_forbids(disruption: dict[str, Any], why: str) -> Non
     live = _live("karpenter", _pod("web"))
     pool = live.object("NodePool", "gpu")
     assert pool is not None
-    pool.spec["disruption"] = disruption
+    dict(pool.content)["spec"]["disruption"] = disruption
 
     assert why in _why(live) if why else not _why(live), _why(live)
 
