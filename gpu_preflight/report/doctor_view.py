@@ -15,7 +15,6 @@ from gpu_preflight.doctor.unused import UnusedGpus
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.finding_view import OutcomeView, outcome
 
-
 _MAX_HEADLINE = 240
 
 
