@@ -44,6 +44,9 @@ KARPENTER: Mapping[str, str] = {
     "nodeclaims.karpenter.sh": "/apis/karpenter.sh/v1/nodeclaims",
     "ec2nodeclasses.karpenter.k8s.aws": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
 }
+# Namespaces of the cluster's own pods, of the healthy server, and of events about objects without a namespace.
+SHARED_NAMESPACES = ("kube-system", "serving", "default")
+_WORKLOADS = ("deployments.apps", "daemonsets.apps", "statefulsets.apps", "jobs.batch", "pods")
 # Leases of components that a cluster of EKS has too.
 _LEASES = ("kube-scheduler", "kube-controller-manager", "karpenter-leader-election")
 _HOST = "ip-172-16-24-10.ec2.internal"
@@ -79,11 +82,30 @@ def _belongs(resource: str, manifest: Object, since: str) -> bool:
     return resource != "events" or str(metadata["creationTimestamp"]) >= since
 
 
+def without_earlier_causes(dump: Mapping[str, list[Object]], namespace: str) -> dict[str, list[Object]]:
+    """Return a dump without the nodes' events and the namespaces of earlier causes, which end late."""
+    nodes = [each["metadata"]["name"] for each in dump["nodes"]]
+    return {
+        name: [
+            each
+            for each in objects
+            if _namespace(each) in ("", namespace, *SHARED_NAMESPACES)
+            and (each.get("involvedObject", {}).get("kind") != "Node" or each["involvedObject"]["name"] in nodes)
+        ]
+        for name, objects in dump.items()
+    }
+
+
 def _plain(manifest: Object) -> Object:
     """Return an object without managed fields, and with another host than this machine."""
-    metadata = {key: each for key, each in manifest["metadata"].items() if key != "managedFields"}
-    text = json.dumps(manifest | {"metadata": metadata}).replace(socket.gethostname(), _HOST)
-    plain: Object = json.loads(text)
+    plain = manifest | {"metadata": {key: each for key, each in manifest["metadata"].items() if key != "managedFields"}}
+    here = socket.gethostname()
+    if plain.get("source", {}).get("host") == here:
+        plain["source"] = plain["source"] | {"host": _HOST}
+    if str(plain.get("reportingInstance", "")).endswith(here):
+        plain["reportingInstance"] = plain["reportingInstance"].removesuffix(here) + _HOST
+    if holder := plain.get("spec", {}).get("holderIdentity"):
+        plain["spec"] = plain["spec"] | {"holderIdentity": holder.replace(f"{here}_", f"{_HOST}_")}
     return plain
 
 
@@ -131,9 +153,9 @@ def cause_texts(dump: Mapping[str, Iterable[Object]], namespace: str) -> set[str
 
 
 def cause_namespace(dump: Mapping[str, Iterable[Object]]) -> str:
-    """Return the namespace of a dump whose objects aren't of the cluster or of the healthy server."""
-    found = {_namespace(each) for name, objects in dump.items() if name != "events" for each in objects}
-    [namespace] = found - {"", "kube-system", "serving"}
+    """Return the namespace of the workloads that aren't of the cluster or of the healthy server."""
+    found = {_namespace(each) for name in _WORKLOADS for each in dump.get(name, ())}
+    [namespace] = found - {*SHARED_NAMESPACES}
     return namespace
 
 

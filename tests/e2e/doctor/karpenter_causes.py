@@ -353,7 +353,7 @@ KARPENTER_CAUSES = (
     KarpenterCause(
         name="k16-volume-in-a-zone-without-a-subnet",
         why="The volume of the pod is in us-east-1f, where the EC2NodeClass has no subnet.",
-        first=("K16", "V5"),
+        first=("K16", "V5", "K10"),
         never=("K7", "K8", "K11", "V2", "V1"),
         until=(_POD,),
         pools=GPU_POOL,
@@ -361,7 +361,7 @@ KARPENTER_CAUSES = (
         objects=(job(_mounting("datasets")),),
     ),
     KarpenterCause(
-        name="k16-spread-over-a-zone-without-a-subnet",
+        name="k16-spread-over-a-missing-label",
         why="The pods must spread over a label that no NodePool sets.",
         first=("K16", "P14"),
         never=("K7", "K8", "K11", "K5"),

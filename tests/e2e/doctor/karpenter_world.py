@@ -24,7 +24,7 @@ from gpu_rehearsal.report import Report
 from gpu_rehearsal.scenarios.deployment import create
 from gpu_rehearsal.stage import Props, Stage, stage
 from tests.e2e.doctor.cause import trainer
-from tests.e2e.doctor.dumps import KARPENTER, RESOURCES, observed_texts, read_dump
+from tests.e2e.doctor.dumps import KARPENTER, RESOURCES, observed_texts, read_dump, without_earlier_causes
 from tests.e2e.doctor.fleet import Fleet, deployment, gpu_node
 from tools.plays import ROOT, synthesize_app
 
@@ -158,7 +158,8 @@ class KarpenterWorld:
             time.sleep(1.0 + cause.age_seconds)
             if cause.after:
                 cause.after(self)
-            return read_dump(self.client, {**RESOURCES, **KARPENTER}, since=self._began)
+            dump = read_dump(self.client, {**RESOURCES, **KARPENTER}, since=self._began)
+            return without_earlier_causes(dump, self.namespace)
         finally:
             self._reset()
 

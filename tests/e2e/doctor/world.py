@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from gpu_rehearsal.cluster.client import ApiError, Client, Object
 from gpu_rehearsal.cluster.instances import now
 from gpu_rehearsal.cluster.pod_status import is_ready, pod_path
 from gpu_rehearsal.processes import wait_until
-from tests.e2e.doctor.dumps import RESOURCES, observed_texts, read_dump
+from tests.e2e.doctor.dumps import RESOURCES, SHARED_NAMESPACES, observed_texts, read_dump, without_earlier_causes
 from tests.e2e.doctor.fleet import Fleet, background
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # Names of namespaces, taken in turns, so that the namespace of an earlier cause has time to end.
 _TEAMS = ("vision", "speech", "ranking", "search", "genomics", "robotics", "climate", "fraud")
-_KEPT_NAMESPACES = ("kube-system", "serving", "default")
 _NAMESPACED = (
     "/apis/apps/v1/{}/deployments",
     "/apis/apps/v1/{}/statefulsets",
@@ -95,7 +94,8 @@ class World:
             time.sleep(1.0 + cause.age_seconds)
             if cause.after:
                 cause.after(self)
-            return _without_earlier_causes(read_dump(self.client, RESOURCES, since=self._began), self.namespace)
+            dump = read_dump(self.client, RESOURCES, since=self._began)
+            return without_earlier_causes(dump, self.namespace)
         finally:
             self._reset()
 
@@ -161,7 +161,7 @@ class World:
 
     def _reset(self) -> None:
         """Delete everything that the cause created."""
-        for namespace in (*_KEPT_NAMESPACES, self.namespace):
+        for namespace in (*SHARED_NAMESPACES, self.namespace):
             for path in _NAMESPACED:
                 self.client.delete(path.format(f"namespaces/{namespace}"))
         for pod in self.client.list(f"/api/v1/namespaces/{self.namespace}/pods"):
@@ -312,22 +312,3 @@ class World:
 def _eviction(pod: Object) -> Object:
     metadata = {each: pod["metadata"][each] for each in ("name", "namespace")}
     return {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
-
-
-def _without_earlier_causes(dump: dict[str, list[Object]], namespace: str) -> dict[str, list[Object]]:
-    """Return a dump without events about nodes and namespaces of earlier causes."""
-    nodes, kept = names(dump["nodes"]), []
-    for each in dump["events"]:
-        about = each["involvedObject"]
-        if about["kind"] == "Node":
-            is_present = about["name"] in nodes
-        else:
-            is_present = about.get("namespace") in (None, "", namespace, *_KEPT_NAMESPACES)
-        if is_present:
-            kept.append(each)
-    return dump | {"events": kept}
-
-
-def names(objects: Iterable[Object]) -> list[str]:
-    """Return the names of objects."""
-    return [str(each["metadata"]["name"]) for each in objects]
