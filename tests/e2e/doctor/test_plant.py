@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
+from tests.e2e.doctor.cause import Cause
 from tests.e2e.doctor.dumps import cause_namespace, cause_texts, load_dump, observed_texts
+from tests.e2e.doctor.karpenter_world import KarpenterCause
 from tests.e2e.doctor.plant import CAUSES, CAUSES_OF_KARPENTER, PLANTED, render_case, world
 from tests.e2e.doctor.world import World
 from tools import build_e2e_tools
 
 # Decided by the scheduler, by admission with a controller, and by the scheduler about a volume.
 REPLANTED = ("p5-dedicated-taint", "a1-quota-refuses-a-job", "v1-missing-claim")
-ALL = {**CAUSES, **CAUSES_OF_KARPENTER}
+ALL: Mapping[str, Cause | KarpenterCause] = {**CAUSES, **CAUSES_OF_KARPENTER}
 
 
 @pytest.fixture(scope="module")

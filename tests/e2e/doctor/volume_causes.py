@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpu_rehearsal.cluster.client import Object
 from tests.e2e.doctor.cause import UNTOLERATED, Cause, job, trainer
 from tests.e2e.doctor.fleet import GPU, TOLERANT_PLUGIN, cpu_node, deployment, gpu_node
 
 
-def _mounting(claim: str, *, cpu: str = "4", memory: str = "16Gi", **spec: object) -> Object:
-    made = trainer(cpu=cpu, memory=memory, **spec)
+def _mounting(claim: str, *, cpu: str = "4", memory: str = "16Gi", tolerations: Sequence[Object] = ()) -> Object:
+    made = trainer(cpu=cpu, memory=memory, tolerations=list(tolerations))
     made["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     made["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     return made
