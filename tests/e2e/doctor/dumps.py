@@ -116,7 +116,7 @@ def write_dump(folder: Path, dump: Mapping[str, Iterable[Object]]) -> None:
         ValueError: An object names this machine or a path on it.
     """
     for name, objects in dump.items():
-        lines = ",\n".join(json.dumps(each) for each in objects)
+        lines = ",\n".join(json.dumps(each, separators=(",", ":")) for each in objects)
         if found := _FORBIDDEN.search(lines):
             raise ValueError(f"{folder.name}: {name} must not name this machine, got {found[0]!r}")
         if lines:

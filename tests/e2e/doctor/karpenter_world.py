@@ -28,6 +28,8 @@ from tests.e2e.doctor.dumps import KARPENTER, RESOURCES, observed_texts, read_du
 from tests.e2e.doctor.fleet import Fleet, deployment, gpu_node
 from tools.plays import ROOT, synthesize_app
 
+# The label that the device plugin of the stack selects.
+_PLUGIN_LABEL = {"gpu-constructs.io/device-manager": "device-plugin"}
 _DENIAL = "rehearsal-denial"
 ACCOUNT = "111122223333"
 _CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -276,6 +278,21 @@ class KarpenterWorld:
             RoleName=self._karpenter_role, PolicyName=_DENIAL, PolicyDocument=document
         )
 
+    def restart_karpenter(self) -> None:
+        """Start Karpenter again, which then knows no unavailable capacity."""
+        before = {each["metadata"]["uid"] for each in self._karpenter_pods()}
+        for each in self._karpenter_pods():
+            self.client.delete(pod_path(each))
+
+        def is_new() -> bool:
+            pods = self._karpenter_pods()
+            return bool(pods) and all(is_ready(each) and each["metadata"]["uid"] not in before for each in pods)
+
+        self._wait(is_new, "a new Karpenter")
+
+    def _karpenter_pods(self) -> list[Object]:
+        return self.client.list("/api/v1/namespaces/kube-system/pods", labelSelector="app.kubernetes.io/name=karpenter")
+
     def _allow(self) -> None:
         iam = self.stage.aws.client("iam")
         with suppress(iam.exceptions.NoSuchEntityException):
@@ -317,7 +334,7 @@ def _node_pool(name: str, changes: Object) -> Object:
         "disruption": own.pop("disruption", {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "10m"})
     }
     spec |= {"limits": own.pop("limits", {"nvidia.com/gpu": "16"})}
-    labels = own.pop("labels", {})
+    labels = own.pop("labels", _PLUGIN_LABEL)
     spec["template"] = {"metadata": {"labels": labels}, "spec": template | own}
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
 

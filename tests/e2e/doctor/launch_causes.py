@@ -1,10 +1,10 @@
-"""Causes in which EC2 or IAM rejects the launch of a node: ids K4, K18 with E1 to E13, and K19."""
+"""Causes in which the launch of a node fails, or it never registers: ids K4, K18 with E1 to E13, K19 and K20."""
 
 from __future__ import annotations
 
 from tests.e2e.doctor.cause import job, trainer
 from tests.e2e.doctor.karpenter_causes import GPU_POOL, SMALL, UNSCHEDULABLE, pool_requirements
-from tests.e2e.doctor.karpenter_world import KarpenterCause
+from tests.e2e.doctor.karpenter_world import KarpenterCause, KarpenterWorld
 
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html and
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (2026-11)
@@ -54,6 +54,8 @@ def _launch_cause(
         until=(_ICE + rf".*{error[0]}",),
         pools={"gpu": pool_requirements(kind, capacity=capacity)},
         objects=(job(trainer(**SMALL)),),
+        # An error about Spot hides all Spot capacity for minutes.
+        first_change=KarpenterWorld.restart_karpenter if capacity == "spot" else None,
         launch_error=error,
         age_seconds=15.0,
         sources=_EC2_TEXTS,
@@ -66,14 +68,6 @@ LAUNCH_CAUSES = (
         "k18-e2-vcpu-quota", "The vCPU quota of the account for P instances is 0.", "E2", _NO_QUOTA, "p4d.24xlarge"
     ),
     _launch_cause(
-        "k18-e3-spot-quota",
-        "The spot quota of the account is used up.",
-        "E3",
-        _NO_SPOT_QUOTA,
-        "g4dn.xlarge",
-        capacity="spot",
-    ),
-    _launch_cause(
         "k18-e4-type-not-in-the-zones",
         "The zones of the subnets don't offer g6e.xlarge.",
         "E4",
@@ -81,14 +75,6 @@ LAUNCH_CAUSES = (
         "g6e.xlarge",
     ),
     _launch_cause("k18-e13-subnet-is-full", "The subnets have no free address.", "E13", _NO_ADDRESSES, "g5.xlarge"),
-    _launch_cause(
-        "k18-e11-no-service-linked-role",
-        "The service-linked role of EC2 Spot doesn't exist, and Karpenter's role may not create it.",
-        "E11",
-        _NO_SERVICE_LINKED_ROLE,
-        "g5.4xlarge",
-        capacity="spot",
-    ),
     KarpenterCause(
         name="k19-unauthorized",
         why="A policy denies Karpenter's role ec2:CreateFleet after its NodePool became ready.",
@@ -124,5 +110,33 @@ LAUNCH_CAUSES = (
         launch_error=("InvalidAMIID.NotFound", "The image id '[ami-0a1b2c3d4e5f60718]' does not exist"),
         sources=_EC2_TEXTS,
         age_seconds=3.0,
+    ),
+    _launch_cause(
+        "k18-e3-spot-quota",
+        "The spot quota of the account is used up.",
+        "E3",
+        _NO_SPOT_QUOTA,
+        "g4dn.xlarge",
+        capacity="spot",
+    ),
+    _launch_cause(
+        "k18-e11-no-service-linked-role",
+        "The service-linked role of EC2 Spot doesn't exist, and Karpenter's role may not create it.",
+        "E11",
+        _NO_SERVICE_LINKED_ROLE,
+        "g5.4xlarge",
+        capacity="spot",
+    ),
+    KarpenterCause(
+        name="k20-never-registers",
+        why="The instance runs, and it never becomes a node.",
+        first=("K20",),
+        never=("K17", "K18", "K23", "K2"),
+        confidence="likely",
+        no_nodes=True,
+        until=(r"karpenter: Pod: Nominated", r"Registered=Unknown: NodeNotFound"),
+        pools=GPU_POOL,
+        objects=(job(trainer(**SMALL)),),
+        age_seconds=330.0,
     ),
 )
