@@ -224,6 +224,8 @@ class World:
         """
         pod = self.find_pods(prefix)[0]
         self._fleet.nodes.pop(pod["spec"]["nodeName"])
+        # The simulated kubelet may be in the middle of a step.
+        time.sleep(1.0)
         pod = self.client.get(pod_path(pod))
         status: Object = {"phase": phase} | ({"reason": reason, "message": message} if reason else {})
         conditions = [each for each in pod["status"].get("conditions", ()) if each["type"] == "PodScheduled"]
