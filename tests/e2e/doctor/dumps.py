@@ -139,7 +139,7 @@ def observed_texts(objects: Iterable[Object]) -> Iterator[str]:
     for each in objects:
         if "involvedObject" in each:
             author = each.get("reportingComponent") or each.get("source", {}).get("component", "")
-            yield f"{author}: {each['involvedObject']['kind']}: {each['reason']}: {each['message']}"
+            yield f"{author}: {each['involvedObject']['kind']}: {each.get('reason', '')}: {each.get('message', '')}"
         else:
             for condition in each.get("status", {}).get("conditions") or ():
                 reason, message = (condition.get(key, "") for key in ("reason", "message"))

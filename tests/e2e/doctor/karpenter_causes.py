@@ -438,6 +438,8 @@ KARPENTER_CAUSES = (
         why="Karpenter doesn't remove the node, because the budget of its only replica allows no eviction.",
         first=("D1", "D4"),
         never=("D6", "D7", "K11"),
+        # Karpenter holds back a second event of a node for minutes.
+        patience_seconds=240.0,
         until=(r"DisruptionBlocked.*[Pp]db",),
         pools={"gpu": {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}}},
         objects=(deployment("chat", trainer(**SMALL)), _budget()),
@@ -448,6 +450,7 @@ KARPENTER_CAUSES = (
         why="Karpenter doesn't remove the node, because its pod has the annotation do-not-disrupt.",
         first=("D4",),
         never=("D1", "D6", "D7", "K11"),
+        patience_seconds=240.0,
         until=(r"DisruptionBlocked.*do-not-disrupt",),
         pools={"gpu": {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}}},
         objects=(

@@ -66,6 +66,7 @@ class KarpenterCause:
         no_devices: Whether nodes don't show their GPUs.
         pod: Beginning of the pod's name; empty for none.
         age_seconds: Seconds between the workload and the dump.
+        patience_seconds: Max seconds until the texts appear.
         sources: Sources of texts that no real program wrote.
     """
 
@@ -88,6 +89,7 @@ class KarpenterCause:
     no_devices: bool = False
     pod: str = "train"
     age_seconds: float = 0.0
+    patience_seconds: float = 90.0
     sources: tuple[str, ...] = ()
 
 
@@ -166,7 +168,7 @@ class KarpenterWorld:
             self._reset()
 
     def _wait_for(self, cause: KarpenterCause) -> None:
-        ends = time.monotonic() + _SECONDS
+        ends = time.monotonic() + cause.patience_seconds
         missing = list(cause.until)
         while missing:
             if cause.no_devices:

@@ -62,6 +62,7 @@ def _launch_cause(
     )
 
 
+# Karpenter hides a whole zone for minutes after E13, and all Spot capacity after E3 and E11. So they come last.
 LAUNCH_CAUSES = (
     _launch_cause("k18-e1-no-capacity", "EC2 has no g5.2xlarge in any zone.", "E1", _NO_CAPACITY, "g5.2xlarge"),
     _launch_cause(
@@ -74,7 +75,6 @@ LAUNCH_CAUSES = (
         _NOT_IN_ZONE,
         "g6e.xlarge",
     ),
-    _launch_cause("k18-e13-subnet-is-full", "The subnets have no free address.", "E13", _NO_ADDRESSES, "g5.xlarge"),
     KarpenterCause(
         name="k19-unauthorized",
         why="A policy denies Karpenter's role ec2:CreateFleet after its NodePool became ready.",
@@ -111,6 +111,7 @@ LAUNCH_CAUSES = (
         sources=_EC2_TEXTS,
         age_seconds=3.0,
     ),
+    _launch_cause("k18-e13-subnet-is-full", "The subnets have no free address.", "E13", _NO_ADDRESSES, "g5.xlarge"),
     _launch_cause(
         "k18-e3-spot-quota",
         "The spot quota of the account is used up.",
