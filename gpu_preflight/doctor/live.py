@@ -440,11 +440,10 @@ class Live:
         return mapping(documents[0].content) if documents else {}
 
     def may_grow(self, pool: Pool) -> bool:
-        """Whether an autoscaler may launch nodes of a pool: it runs in the dump, or the dump can't show that."""
+        """Whether an autoscaler that runs in the dump may launch nodes of a pool."""
         if pool.observed is not None and pool.observed.names:
             return False
-        is_shown = self.case.cluster.autoscaler(pool.autoscaler) is not None
-        return is_shown or pool.kind == "auto-mode" or self.certainty("Deployment") is None
+        return self.case.cluster.autoscaler(pool.autoscaler) is not None or pool.kind == "auto-mode"
 
     # The simulation.
 

@@ -26,15 +26,18 @@ _TERMINATION = "karpenter.sh/termination"
 _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 # Defaults of --scale-down-delay-after-add and --scale-down-unneeded-time.
 _DELAY_SECONDS = 600
+# Texts of Karpenter's event DisruptionBlocked that don't pass by themselves.
+_BLOCKED = ("pdb", "annotation")
 
 
 def removal_blockers(live: Live, node: Object) -> Iterator[str]:
     """Yield what keeps a node: an id of the catalogue of causes, and a sentence without a period."""
     offered = live.allocatable(node)
-    if any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items()):
+    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
+    in_use = any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items())
+    if in_use and not is_leaving(live, node):
         yield "pods use some of its GPUs"
         return
-    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
     leaving = [
         each for each in (node, claim) if each is not None and dig(each.content, "metadata", "deletionTimestamp")
     ]
@@ -44,6 +47,14 @@ def removal_blockers(live: Live, node: Object) -> Iterator[str]:
         yield from _for_karpenter(live, node, claim)
     else:
         yield from _for_cluster_autoscaler(live, node)
+
+
+def is_leaving(live: Live, node: Object) -> bool:
+    """Whether somebody wants to remove a node: it is cordoned or deleted, or Karpenter can't consolidate it."""
+    if node.spec.get("unschedulable") is True or dig(node.content, "metadata", "deletionTimestamp"):
+        return True
+    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
+    return any(text in _event(live, node, claim, "DisruptionBlocked").lower() for text in _BLOCKED)
 
 
 def _is_claim(each: Object, node: Object) -> bool:
@@ -78,7 +89,8 @@ def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> I
 def _event(live: Live, node: Object, claim: Object | None, reason: str) -> str:
     """Return the message of the newest event of Karpenter about a node or its NodeClaim; empty without one."""
     objects = (node, claim) if claim is not None else (node,)
-    found = (one for each in objects for one in live.object_events(each, reason=reason))
+    every = [one for each in objects for one in live.object_events(each, reason=reason)]
+    found = sorted(every, key=lambda each: each.time.timestamp() if each.time else 0.0, reverse=True)
     return next((each.message for each in found if each.component in ("karpenter", "")), "")
 
 

@@ -11,7 +11,7 @@ from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.live import Live
-from gpu_preflight.doctor.removal import removal_blockers
+from gpu_preflight.doctor.removal import is_leaving, removal_blockers
 from gpu_preflight.reading.objects import Object
 
 _REGION = "topology.kubernetes.io/region"
@@ -56,7 +56,7 @@ def _unused(live: Live, node: Object) -> UnusedGpus | None:
         return None
     idle = sum(max(amount, 0) for name, amount in live.free(node).items() if name.startswith(NVIDIA))
     missing = max(row.ec2_gpus - offered, 0) if row is not None else 0
-    if not idle and not missing:
+    if not idle and not missing and not is_leaving(live, node):
         return None
     region = str(node.labels.get(_REGION) or "") or None
     return UnusedGpus(

@@ -20,7 +20,7 @@ from gpu_preflight.doctor.capacity import (
     node_pools,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
@@ -34,6 +34,8 @@ _COMMON_WORDS = frozenset(
 )
 # A NodeClaim that waits for less than this has no fault.
 _USUAL_SECONDS = 300
+# Large instances take up to 10 minutes to join.
+_LATE_SECONDS = 600
 # Reasons of the condition Initialized: cause, fault, fix.
 _INITIALIZED = {
     "ResourceNotRegistered": (
@@ -93,7 +95,8 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
         fix = "read the console output of the instance, and check its role, routes and security groups"
         if instance:
             command = f"aws ec2 get-console-output --latest --instance-id {quote(instance)}"
-        yield Cause("K20", name, message, "proven", shown, fix, command, clock=clock)
+        confidence: Confidence = "proven" if age > _LATE_SECONDS else "likely"
+        yield Cause("K20", name, message, confidence, shown, fix, command, clock=clock)
     elif waiting.reason in _INITIALIZED:
         node = live.object("Node", str(dig(claim.content, "status", "nodeName") or ""))
         if waiting.reason == "KnownEphemeralTaintsExist" and node is not None and not is_ready(live, node):

@@ -167,6 +167,9 @@ def _is_offered_later(fit: NodeFit, name: str) -> bool:
 def _agreed(view: _View, id: str, texts: Iterable[str] = ()) -> Confidence:
     """Return how certain a computed cause is, given the scheduler's message."""
     agrees = any(each in view.message for each in (*_TEXTS.get(id, ()), *texts))
+    if id.startswith("P") and view.live.certainty("Deployment") is None:
+        # An autoscaler that the dump doesn't show may launch a node for the pod.
+        return weaker("likely" if agrees else "possible", view.certainty)
     is_open = id.startswith("P") and _has_empty_groups(view.live)
     return view.certainty if agrees and not is_open else weaker("likely", view.certainty)
 

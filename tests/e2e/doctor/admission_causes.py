@@ -225,6 +225,7 @@ ADMISSION_CAUSES = (
         until=(r"Progressing=True",),
         objects=(deployment("chat", trainer(), replicas=0),),
         pod="",
+        owner="chat",
     ),
     Cause(
         name="h-1-no-metrics-server",

@@ -36,6 +36,7 @@ class Cause:
         objects: The workload, and objects that are created with it.
         after: Called when `until` is true, just before the dump.
         pod: Beginning of the name of the pod that doesn't run; empty if there is no pod.
+        owner: Name of the owner without pods in question; empty if the question is about all pods.
         labels: Labels of its namespace.
         logs: Lines of a log, by beginning of the pod's name and container.
         sources: Sources of texts that no real program wrote.
@@ -58,6 +59,7 @@ class Cause:
     change: Callable[[World], None] | None = None
     after: Callable[[World], None] | None = None
     pod: str = "train"
+    owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     logs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()

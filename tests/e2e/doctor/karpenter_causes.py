@@ -398,8 +398,8 @@ KARPENTER_CAUSES = (
     ),
     KarpenterCause(
         name="k23-gpus-never-registered",
-        why="The node is ready, and its GPUs never appear.",
-        first=("K23", "G7", "G8"),
+        why="The node is ready, and its GPUs never appear. It is so young that this may still be usual.",
+        first=("K23", "G7", "G8", "K17"),
         never=("K20", "K24", "K18", "S1", "G1", "G2", "G3"),
         confidence="likely",
         no_devices=True,

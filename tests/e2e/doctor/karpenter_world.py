@@ -88,6 +88,7 @@ class KarpenterCause:
     no_nodes: bool = False
     no_devices: bool = False
     pod: str = "train"
+    owner: str = ""
     age_seconds: float = 0.0
     patience_seconds: float = 90.0
     sources: tuple[str, ...] = ()

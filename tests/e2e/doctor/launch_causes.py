@@ -78,7 +78,7 @@ LAUNCH_CAUSES = (
     KarpenterCause(
         name="k19-unauthorized",
         why="A policy denies Karpenter's role ec2:CreateFleet after its NodePool became ready.",
-        first=("K19",),
+        first=("K19", "E12"),
         also=(),
         never=("K18", "E1", "E2", "K20", "K3"),
         until=(_LAUNCH_FAILED,),
@@ -102,7 +102,7 @@ LAUNCH_CAUSES = (
     KarpenterCause(
         name="k19-image-is-gone",
         why="EC2 rejects the launch because the AMI was deregistered after Karpenter resolved it.",
-        first=("K19",),
+        first=("K19", "E6"),
         never=("K18", "E1", "E2", "K20"),
         until=(_LAUNCH_FAILED,),
         pools={"gpu": pool_requirements("g4dn.4xlarge")},

@@ -99,7 +99,8 @@ def _pod(cause: Cause | KarpenterCause, dump: Mapping[str, list[Object]], namesp
     if cause.pod and not matching:
         raise LookupError(f"{cause.name}: no pod {cause.pod}* in {namespace}, there are {_names(found, namespace)}")
     bad = [each for each in matching if each["status"]["phase"] != "Running"]
-    return f"{namespace}/{(bad or matching)[0]['metadata']['name']}" if matching else ""
+    name = (bad or matching)[0]["metadata"]["name"] if matching else cause.owner
+    return f"{namespace}/{name}" if name else ""
 
 
 def _names(pods: Iterable[Object], namespace: str) -> list[str]:

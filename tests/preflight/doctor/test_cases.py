@@ -12,6 +12,19 @@ def test_the_cause_is_found_first_and_no_look_alike_is_named(case: DoctorCase) -
     assert case.faults() == [], case.why
 
 
+def test_dumps_by_authors_who_had_not_read_the_causes_are_mostly_right() -> None:
+    """The names of the failing dumps aren't in the message, so that nobody changes a cause for one of them."""
+    unseen = [each for each in cases() if each.name.startswith("unseen")]
+    first = [each for each in unseen if not any(fault.startswith("first") for fault in each.faults())]
+    assert len(unseen) >= 52
+    assert len(first) / len(unseen) >= 0.9
+
+
+@pytest.mark.parametrize("case", [each for each in cases() if "unseen" in each.name], ids=lambda each: each.name)
+def test_no_look_alike_is_proven(case: DoctorCase) -> None:
+    assert case.wrongly_proven() == [], case.why
+
+
 def report() -> None:
     """Print the score of each kind of case: ``python -m tests.preflight.doctor.test_cases``."""
     for kind in KINDS:
