@@ -165,7 +165,7 @@ def read_dump(paths: Iterable[str]) -> Dump:
             f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none; "
             "see 'gpu-constructs doctor --print-commands'"
         )
-    found.objects = _newest(found.objects)
+    found.objects = newest(found.objects)
     return found
 
 
@@ -272,7 +272,7 @@ def _with_kinds(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "items": [{**own, **each} for each in mappings(content.get("items"))]}
 
 
-def _newest(objects: Iterable[Object]) -> list[Object]:
+def newest(objects: Iterable[Object]) -> list[Object]:
     """Return each object once. If it is in several files, the one with the highest resource version counts."""
     found: dict[tuple[str, str, str, str], Object] = {}
     for each in objects:

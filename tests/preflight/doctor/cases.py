@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from gpu_preflight.doctor.cause import CONFIDENCES, Cause
 from gpu_preflight.doctor.diagnosis import Diagnosis, diagnose, find_target
-from gpu_preflight.doctor.dump import RESOURCES, read_dump
+from gpu_preflight.doctor.dump import RESOURCES, Dump, newest, read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.unused import unused_gpus
 
@@ -55,11 +55,18 @@ class DoctorCase:
 
     def live(self) -> Live:
         """Return its cluster."""
-        paths = [str(self.path)]
+        dump = read_dump([str(self.path)])
         if self.base is not None:
-            base = sorted((self.path.parents[1] / "bases" / self.base).iterdir())
-            paths = [str(each) for each in base if each.stem not in self.not_looked] + paths
-        dump = read_dump(paths)
+            base = _base(self.path.parents[1] / "bases" / self.base, self.not_looked)
+            dump.objects = newest([*base.objects, *dump.objects])
+            dump.complete |= base.complete
+            dump.listed |= base.listed
+            dump.unknown_kinds |= base.unknown_kinds
+            dump.refused += base.refused
+            for key, answers in base.aws.items():
+                own = {file.rpartition("/")[2] for file, _ in dump.aws.get(key, ())}
+                kept = [each for each in answers if each[0].rpartition("/")[2] not in own]
+                dump.aws[key] = [*kept, *dump.aws.get(key, ())]
         gone = set(self.remove)
         dump.objects = [each for each in dump.objects if not gone & {each.title, f"{each.kind} {each.name}"}]
         kinds = {RESOURCES[each] for each in self.not_looked}
@@ -67,6 +74,7 @@ class DoctorCase:
         dump.listed -= kinds
         return Live(dump)
 
+    @cached_property
     def diagnoses(self) -> tuple[Live, list[Diagnosis]]:
         """Return the answers for its pod, or for each GPU pod that doesn't run."""
         live = self.live()
@@ -75,7 +83,7 @@ class DoctorCase:
 
     def faults(self) -> list[str]:
         """Return how the answer differs from the right one."""
-        live, diagnoses = self.diagnoses()
+        live, diagnoses = self.diagnoses
         found = [each for one in diagnoses for each in (*one.ranking.roots, *one.ranking.effects)]
         # Without a pod, the answer also has a table of nodes, and why each is kept.
         kept = [] if self.pod else [id for each in unused_gpus(live) for id in _ID.findall(each.why)]
@@ -93,7 +101,7 @@ class DoctorCase:
     def wrongly_proven(self, found: Sequence[Cause] | None = None) -> list[str]:
         """Return the causes that are called proven and are neither right nor allowed."""
         if found is None:
-            _, diagnoses = self.diagnoses()
+            _, diagnoses = self.diagnoses
             found = [each for one in diagnoses for each in (*one.ranking.roots, *one.ranking.effects)]
         wrong = []
         for each in found:
@@ -107,6 +115,12 @@ class DoctorCase:
 
 def _index(confidence: str) -> int:
     return [*CONFIDENCES, "unknown"].index(confidence)
+
+
+@cache
+def _base(folder: Path, not_looked: tuple[str, ...]) -> Dump:
+    """Return a healthy cluster, without some of its lists."""
+    return read_dump([str(each) for each in sorted(folder.iterdir()) if each.stem not in not_looked])
 
 
 @cache
