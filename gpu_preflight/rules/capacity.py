@@ -36,7 +36,7 @@ from gpu_preflight.model.label_values import Requirement, Selection
 from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import CLUSTER_SUBNET
+from gpu_preflight.reading.eksctl.recognition import CLUSTER_SUBNET
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_preflight.rule import Problem, rule
 
