@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_facts.resources import DISK, GPU
-from gpu_preflight.admission.controllers import Admission, Admitted
-from gpu_preflight.admission.quotas import Shortage
 from gpu_preflight.cluster.kueue import QueuedJob, queued_jobs
 from gpu_preflight.cluster.open_values import OpenValue, open_values
 from gpu_preflight.cluster.operators import fargate_profiles, takes
@@ -21,7 +19,6 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.label_values import selection
 from gpu_preflight.model.pod import Workload
-from gpu_preflight.model.programs import Program, programs
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.autoscaler_view import Conflict, active_overlays
@@ -30,10 +27,16 @@ from gpu_preflight.node.gpu_pools import pools_for_gpus
 from gpu_preflight.node.nodes import NodeToBe, daemon_set_answers, nodes_to_be, overlays_in_conflict, reaches
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import all_known
-from gpu_preflight.scheduling.crowd import check_contention
-from gpu_preflight.scheduling.scheduler import Scheduler
-from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 from gpu_preflight.schema.fields import Fields
+
+# The modules of admission, scheduling and programs are imported where a GPU workload needs them. Many templates have
+# none, and `check_gpus` would spend a tenth of its time on the imports.
+if TYPE_CHECKING:
+    from gpu_preflight.admission.controllers import Admission, Admitted
+    from gpu_preflight.admission.quotas import Shortage
+    from gpu_preflight.model.programs import Program
+    from gpu_preflight.scheduling.scheduler import Scheduler
+    from gpu_preflight.scheduling.verdict import PoolVerdict, Verdict
 
 
 class Case:
@@ -130,10 +133,14 @@ class Case:
 
     @cached_property
     def _scheduler(self) -> Scheduler:
+        from gpu_preflight.scheduling.scheduler import Scheduler
+
         return Scheduler(self.cluster, [self.nodes(pool) for pool in self.cluster.every_pool], self._admission)
 
     @cached_property
     def _admission(self) -> Admission:
+        from gpu_preflight.admission.controllers import Admission
+
         return Admission(self.cluster)
 
     def admitted(self, workload: Workload) -> Admitted:
@@ -167,6 +174,10 @@ class Case:
     @cached_property
     def gpu_programs(self) -> tuple[tuple[Workload, Container, Program], ...]:
         """Each GPU program of the GPU workloads, with its container."""
+        if not self.gpu_workloads:
+            return ()
+        from gpu_preflight.model.programs import programs
+
         # Workloads that are alike share a pod.
         known: dict[int, list[tuple[Container, Program]]] = {}
         for each in self.gpu_workloads:
@@ -237,6 +248,10 @@ class Case:
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
         """The result for each workload that requests GPUs, together with the other workloads."""
+        if not self.gpu_workloads:
+            return ()
+        from gpu_preflight.scheduling.crowd import check_contention
+
         return check_contention(map(self.verdict, self.gpu_workloads), self.services_without_gpus)
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -185,7 +184,7 @@ def rule(
     """
 
     def make(check: Check) -> Rule:
-        title, why, fix = _parts(id, inspect.getdoc(check) or "")
+        title, why, fix = _parts(id, check.__doc__ or "")
         return Rule(
             id=id,
             severity=severity,

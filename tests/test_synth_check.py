@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,19 @@ def test_notes_are_not_said_at_every_synth(tmp_path: Path) -> None:
     assert [each.rule.id for each in check(read_input([str(tmp_path)])).findings if each.rule.severity == "note"]
     report = tmp_path / "validation-report.json"
     assert not report.exists() or '"GPU020"' not in report.read_text()
+
+
+@pytest.mark.parametrize("ami_type", ["AL2023_x86_64_NVIDIA", "AL2023_x86_64_STANDARD"])
+def test_a_check_leaves_garbage_collection_as_it_was(
+    ami_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched: list[str] = []
+    monkeypatch.setattr(gc, "isenabled", lambda: True)
+    monkeypatch.setattr(gc, "disable", lambda: switched.append("off"))
+    monkeypatch.setattr(gc, "enable", lambda: switched.append("on"))
+
+    with suppress(RuntimeError):
+        checked_app(tmp_path, ami_type=ami_type).synth()
+
+    assert switched
+    assert switched == ["off", "on"] * (len(switched) // 2)

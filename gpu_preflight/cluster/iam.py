@@ -27,6 +27,7 @@ _ROLE = "AWS::IAM::Role"
 _POLICIES = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
 # A policy that a role has only under a condition.
 _MAYBE = regex(r'\$\{Fn::If \["[^"]*","([^"]*)"\]\}')
+_WILDCARDS = frozenset("*?[")
 # A slash, except the one between stack and resource of an expression.
 _SLASH = regex(r"/(?![^{}]*\})")
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
@@ -120,6 +121,11 @@ def _is_attached(policy: Resource, role: Resource, resources: Mapping[str, Resou
     return any(resolve_role(each, resources) is role for each in named if each is not None)
 
 
+def _is_included(action: str, pattern: str) -> bool:
+    """Whether a pattern includes an action. Most name one action, and then no regular expression is compiled."""
+    return action == pattern or (not _WILDCARDS.isdisjoint(pattern) and fnmatchcase(action, pattern))
+
+
 def _document_allows(document: Any, action: str) -> Answer:
     if not isinstance(document, dict):
         return Answer.UNKNOWN
@@ -135,7 +141,7 @@ def _statement_allows(statement: Any, action: str) -> Answer:
     if "NotAction" in statement:
         return Answer.UNKNOWN
     patterns = listed(statement.get("Action"))
-    if any(isinstance(each, str) and fnmatchcase(action.lower(), _pattern(each)) for each in patterns):
+    if any(isinstance(each, str) and _is_included(action.lower(), _pattern(each)) for each in patterns):
         return Answer.YES
     return Answer.NO if all(isinstance(each, str) for each in patterns) else Answer.UNKNOWN
 
@@ -354,7 +360,7 @@ def _statement_trusts(statement: Any, kind: str, action: str, principal: str) ->
 
 def _acts(statement: dict[str, Any], action: str) -> Answer:
     return any_yes(
-        Answer.UNKNOWN if isinstance(each, Unknown) else yes_if(fnmatchcase(action.lower(), str(each).lower()))
+        Answer.UNKNOWN if isinstance(each, Unknown) else yes_if(_is_included(action.lower(), str(each).lower()))
         for each in listed(statement.get("Action"))
     )
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gpu_facts.light import dataclass
 from gpu_preflight.case import Case
@@ -23,7 +24,6 @@ from gpu_preflight.judging.acknowledgements import (
     mistaken,
     with_acceptance,
 )
-from gpu_preflight.judging.explain import Explanation, explain
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.model.pod import Workload
@@ -33,8 +33,11 @@ from gpu_preflight.reading.objects import Origin, Unread
 from gpu_preflight.rule import SEVERITIES, Finding, Rule
 from gpu_preflight.rules import rules
 from gpu_preflight.rules.pods import pending_problem
-from gpu_preflight.scheduling.verdict import Verdict
 from gpu_preflight.schema.fields import INSTALL, can_ask, has_rules
+
+if TYPE_CHECKING:
+    from gpu_preflight.judging.explain import Explanation
+    from gpu_preflight.scheduling.verdict import Verdict
 
 # The rule that reports a Pending workload if no other rule does.
 PENDING_RULE = "GPU120"
@@ -60,6 +63,9 @@ class Shared:
     def explanation(self, case: Case) -> Explanation:
         """Return the results of the GPU workloads of a cluster, computed once."""
         if id(case) not in self._explanations:
+            # Imported here, and below, because a check without GPU workloads doesn't need the scheduler.
+            from gpu_preflight.judging.explain import explain
+
             self._explanations[id(case)] = explain(case, self.findings)
         return self._explanations[id(case)]
 
@@ -153,6 +159,8 @@ class Report:
             workloads: Some of its workloads. Default: the workloads that request a GPU.
             named: Whether the user states that they are meant for this cluster.
         """
+        from gpu_preflight.judging.explain import explain
+
         found = self.shared.explanation(case) if workloads is None else explain(case, self.findings, workloads)
         return found if named else replace(found, verdicts=self.shared.verdicts(case, found.verdicts))
 
@@ -235,6 +243,8 @@ def _pending_findings(
     case: Case, shared: Shared, listed: Iterable[Acknowledgement], accepted: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Finding]:
     """Yield a finding for each workload that would stay Pending for a reason that no rule reports."""
+    if not case.judged_workloads:
+        return
     verdicts = shared.verdicts(case, shared.explanation(case).verdicts)
     pending = [each for each in verdicts if each.answer is Answer.NO]
     errors = [each for each in shared.findings if each.rule.severity == "error"] if pending else []

@@ -26,7 +26,7 @@ from gpu_preflight.judging.deployed import Thing, differ, moved, references
 from gpu_preflight.model.cluster import Cluster
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import is_of_eksctl
+from gpu_preflight.reading.eksctl.recognition import is_of_eksctl
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.unknown import dig, is_true, known_number, known_text, mapping
 

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_facts.light import dataclass
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import is_of_eksctl
+from gpu_preflight.reading.eksctl.recognition import is_of_eksctl
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object, Origin
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text

@@ -16,7 +16,7 @@ from gpu_preflight.judging.pool_costs import PoolCost
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool, PoolKind
 from gpu_preflight.model.label_values import requirement
-from gpu_preflight.reading.eksctl.groups import is_of_eksctl
+from gpu_preflight.reading.eksctl.recognition import is_of_eksctl
 from gpu_preflight.reading.unknown import dig, items, mappings
 from gpu_preflight.scheduling.verdict import Result, Verdict
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
@@ -479,6 +478,9 @@ def _expanded(command: str, known: Mapping[str, str], variables: Mapping[str, An
 
 
 def _split(command: str) -> list[str]:
+    # Imported here, because rules import this module, and few pods have a shell command.
+    import shlex
+
     try:
         words = shlex.split(command)
     except ValueError:

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -144,23 +144,28 @@ class Template:
     _conditions: dict[str, bool | None] = field(default_factory=dict)
     _resolved: dict[tuple[str, int], Any] = field(default_factory=dict)
     _outputs: dict[str, Any] = field(default_factory=dict)
+    _resources: tuple[Resource, ...] | None = None
 
     def connect(self, exports: Mapping[str, Any]) -> None:
         """Add the exports of other stacks, and discard values that were resolved without them."""
         self.exports = exports
         for known in (self._conditions, self._resolved, self._outputs):
             known.clear()
+        self._resources = None
 
-    def resources(self) -> list[Resource]:
-        """Return the resources, without those whose condition is false."""
-        found = []
+    def resources(self) -> tuple[Resource, ...]:
+        """Return the resources, without those whose condition is false. They are resolved once."""
+        if self._resources is None:
+            self._resources = tuple(self._existing_resources())
+        return self._resources
+
+    def _existing_resources(self) -> Iterator[Resource]:
         for logical_id, raw in mapping(self.body.get("Resources")).items():
             if not isinstance(raw, dict) or not isinstance(raw.get("Type"), str):
                 continue
             condition = self._condition(raw["Condition"]) if isinstance(raw.get("Condition"), str) else True
             if condition is not False:
-                found.append(self._resource(logical_id, raw, condition is None))
-        return found
+                yield self._resource(logical_id, raw, condition is None)
 
     def _resource(self, logical_id: str, raw: dict[str, Any], conditional: bool) -> Resource:
         metadata = mapping(raw.get("Metadata"))

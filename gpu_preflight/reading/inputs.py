@@ -21,7 +21,7 @@ from gpu_preflight.reading.documents import (
     is_folder,
     read,
 )
-from gpu_preflight.reading.eksctl import configs as eksctl
+from gpu_preflight.reading.eksctl.recognition import configs, is_written_by_eksctl
 from gpu_preflight.reading.folder_files import (
     NO_TERRAFORM,
     TERRAFORM_FILES,
@@ -502,13 +502,7 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         brought = delivered(objects, found.roots)
         objects, charts, problems = brought.objects, charts + brought.charts, problems + brought.problems
         broken = tuple(brought.broken)
-    for config in eksctl.configs(objects):
-        resources |= {each.key: each for each in eksctl.config_resources(config)}
-        from gpu_preflight.reading.eksctl.configs import device_plugins
-
-        charts += eksctl.karpenter_charts(config)
-        objects += [*eksctl.irsa_service_accounts(config), *device_plugins(config, objects, charts)]
-    problems += eksctl.installed_by_api(found.templates, objects)
+    problems += _add_eksctl(found.templates, resources, objects, charts)
     versions = separate_versions(objects, charts, found.roots)
     return Input(
         resources,
@@ -526,6 +520,23 @@ def _input(found: _Found, parameters: Mapping[str, str]) -> Input:
         comments=tuple(found.comments),
         skipped=tuple(found.left_out),
     )
+
+
+def _add_eksctl(
+    templates: list[Template], resources: dict[str, Resource], objects: list[Object], charts: list[Chart]
+) -> list[Unread]:
+    """Add everything that eksctl creates from ClusterConfigs. Return everything that it installs by API."""
+    found = configs(objects)
+    if not found and not any(map(is_written_by_eksctl, templates)):
+        return []
+    # Most inputs have neither, and a check starts faster without this module.
+    from gpu_preflight.reading.eksctl import configs as eksctl
+
+    for config in found:
+        resources |= {each.key: each for each in eksctl.config_resources(config)}
+        charts += eksctl.karpenter_charts(config)
+        objects += [*eksctl.irsa_service_accounts(config), *eksctl.device_plugins(config, objects, charts)]
+    return list(eksctl.installed_by_api(templates, objects))
 
 
 def _chart(resource: Resource) -> Chart:

@@ -28,7 +28,8 @@ from gpu_preflight.node.instance_types import (
 )
 from gpu_preflight.node.nodes import NodeToBe, miss, nodes_to_be
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import TYPES_AS, eksctl_field_path, is_of_eksctl
+from gpu_preflight.reading.eksctl.groups import eksctl_field_path
+from gpu_preflight.reading.eksctl.recognition import TYPES_AS, is_of_eksctl
 from gpu_preflight.reading.unknown import Unknown, dig, mapping, mappings
 from gpu_preflight.remedies.change import Change, written
 from gpu_preflight.scheduling.demand import Demand, smallest_first

@@ -28,7 +28,6 @@ from gpu_preflight.node.devices import declared
 from gpu_preflight.node.nodes import gpu_types, surely_launches
 from gpu_preflight.reading.unknown import Unknown, mapping, mappings
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.scheduling.fitting import autoscaler_name, startup_fix
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
 _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/aws_manager.go"
@@ -374,6 +373,9 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
         for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
             if goes_by_itself(taint) and taint.effect == "NoExecute":
                 continue  # The API server adds a toleration to every pod.
+            # Imported here, because few pools have such a taint.
+            from gpu_preflight.scheduling.fitting import autoscaler_name, startup_fix
+
             text = f"{autoscaler_name(pool)} treats startup taint {taint} as permanent; {startup_fix(pool, taint)}"
             yield Problem.from_subject(pool, text)
 

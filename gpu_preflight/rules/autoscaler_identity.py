@@ -24,7 +24,7 @@ from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.node.gpu_pools import nodes_never_join
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import NODES_SCALE, is_of_eksctl
+from gpu_preflight.reading.eksctl.recognition import NODES_SCALE, is_of_eksctl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import (
     Unknown,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import product
+from typing import TYPE_CHECKING
 
 from gpu_facts.charts import KARPENTER
 from gpu_facts.hardware.catalogue import InstanceType, catalogue, columns, retired
@@ -35,10 +36,12 @@ from gpu_preflight.model.label_values import Requirement, Selection
 from gpu_preflight.node.autoscaler_view import option
 from gpu_preflight.node.nodes import gpu_types, minor, surely_launches
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.groups import CLUSTER_SUBNET
+from gpu_preflight.reading.eksctl.recognition import CLUSTER_SUBNET
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.scheduling.demand import Demand
+
+if TYPE_CHECKING:
+    from gpu_preflight.scheduling.demand import Demand
 
 # EC2 should have at least this many spot capacity pools to choose from. One type in one zone is one pool.
 # Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html (2026-08)

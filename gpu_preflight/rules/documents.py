@@ -16,8 +16,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.node.nodes import minor
-from gpu_preflight.reading.eksctl.configs import cluster_or_config, configs
-from gpu_preflight.reading.eksctl.groups import metadata
+from gpu_preflight.reading.eksctl.recognition import cluster_or_config, configs, metadata
 from gpu_preflight.reading.objects import Object, Origin, Repeated
 from gpu_preflight.reading.unknown import Unknown, as_written, dig, is_expression, known_text, mapping
 from gpu_preflight.reading.versions import is_partly_unknown

@@ -26,7 +26,7 @@ from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
 from gpu_preflight.node.gpu_pools import may_launch_unknown_types
 from gpu_preflight.node.nodes import FEATURE_WORKERS, Miss, miss, reaches
-from gpu_preflight.reading.eksctl.configs import configs, default_plugin
+from gpu_preflight.reading.eksctl.recognition import configs
 from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping
 from gpu_preflight.rule import Problem, rule
@@ -287,6 +287,11 @@ def _plugins_by_default(cluster: Cluster) -> list[DaemonSet]:
     Source: eksctl-io/eksctl 99984ad pkg/ctl/cmdutils/nodegroup_flags.go, pkg/eks/tasks.go (2026-08-21)
     """
     own = [each for each in configs(list(cluster.objects)) if each.name == cluster.name]
+    if not own:
+        return []
+    # Imported here, because few inputs have a ClusterConfig.
+    from gpu_preflight.reading.eksctl.configs import default_plugin
+
     applied = {(each.namespace, each.name) for each in cluster.objects_of_kind("DaemonSet")}
     return [
         DaemonSet(each.name, read_pod_template(each), each.origin, (GPU,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_facts.kubernetes import NodeCondition
@@ -15,11 +15,13 @@ from gpu_preflight.cluster.references import cluster_resources, referred, refers
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.configs import cluster_or_config, configs
+from gpu_preflight.reading.eksctl.recognition import cluster_or_config, configs
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, is_true, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, Subject, rule
-from gpu_preflight.schema.eksctl_rejections import Rejection, rejections
+
+if TYPE_CHECKING:
+    from gpu_preflight.schema.eksctl_rejections import Rejection
 
 _NODE_GROUP = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html"
 _CONDITIONS = get_args(NodeCondition)
@@ -428,6 +430,9 @@ def value_that_eksctl_rejects(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     # The input may contain configs of several clusters.
     for config in (each for each in configs(list(cluster.objects)) if each.name == cluster.name):
+        # Imported here, because few inputs have a ClusterConfig.
+        from gpu_preflight.schema.eksctl_rejections import rejections
+
         for found in rejections(config):
             text = f"ClusterConfig {config.name}: {found.text}"
             yield Problem(_subject(found, config, cluster), text, unknown=found.unknown)

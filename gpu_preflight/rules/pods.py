@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_facts.light import regex
 from gpu_facts.quantities import MIB, quantity
@@ -17,8 +17,9 @@ from gpu_preflight.model.pod import Pod, Workload, read_pod_template
 from gpu_preflight.model.taints import Taint, stay
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
-from gpu_preflight.scheduling.scheduler import priority_cutoff
-from gpu_preflight.scheduling.verdict import Verdict
+
+if TYPE_CHECKING:
+    from gpu_preflight.scheduling.verdict import Verdict
 
 _PLUGINS = "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers"
 _SELECTING = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
@@ -338,6 +339,10 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     if cluster.autoscaler("karpenter") or cluster.auto_mode:
         return
+    if not case.gpu_workloads:
+        return
+    from gpu_preflight.scheduling.scheduler import priority_cutoff
+
     cutoff = priority_cutoff(cluster)
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:

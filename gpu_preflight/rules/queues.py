@@ -9,7 +9,6 @@ from gpu_facts.labels import KAI_QUEUE, KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_facts.quantities import show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.resources import GPU
-from gpu_preflight.admission.controllers import tolerating
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.kueue import (
     QueuedJob,
@@ -214,6 +213,9 @@ def _closed(part: Workload, flavor: Object) -> Taint | None:
 
 
 def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterator[Problem]:
+    # Imported here, because few inputs have Kueue's flavors.
+    from gpu_preflight.admission.controllers import tolerating
+
     pools = [pool for pool, answer in case.match_pool_labels(flavor_labels(flavor)) if answer is Answer.YES]
     for part in job.parts:
         if not part.asks_for_gpu:

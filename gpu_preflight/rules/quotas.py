@@ -16,7 +16,6 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import is_expression, items, known_text, mappings
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.scheduling.pool_limits import node_limit
 
 _SHOWN = 3
 # Annotations that request a level of a topology, and a topology with any levels.
@@ -102,6 +101,9 @@ def _most(pools: Sequence[Pool], case: Case) -> int | None:
 
 
 def _max_pool_gpus(pool: Pool, case: Case) -> int | None:
+    # Imported here, because few inputs have Kueue's quotas.
+    from gpu_preflight.scheduling.pool_limits import node_limit
+
     limits = [(node, node_limit(pool, node)) for node in case.nodes(pool)]
     if any(limit is None or GPU in node.unsaid or not node.device_managers for node, limit in limits):
         return None

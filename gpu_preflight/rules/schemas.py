@@ -17,7 +17,7 @@ from gpu_preflight.cluster.software import other_definition, read_version
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.cloudformation import Resource
-from gpu_preflight.reading.eksctl.configs import cluster_or_config
+from gpu_preflight.reading.eksctl.recognition import cluster_or_config
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import is_expression, is_true, known_text
 from gpu_preflight.rule import Problem, rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.image_releases import AL2023_SNAPSHOT_GIB
@@ -36,8 +36,10 @@ from gpu_preflight.node.instance_types import root_device, root_gib, uses_local_
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, known_text
 from gpu_preflight.rule import Problem, rule
-from gpu_preflight.scheduling.verdict import PoolVerdict
 from gpu_preflight.schema.validation import is_slip_for_one
+
+if TYPE_CHECKING:
+    from gpu_preflight.scheduling.verdict import PoolVerdict
 
 _DEVICES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 # One CUDA image needs 10 to 25 GiB, and kubelet deletes images when the disk is 85 % full.

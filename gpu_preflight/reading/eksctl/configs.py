@@ -11,7 +11,7 @@ https://docs.aws.amazon.com/eks/latest/eksctl/gpu-support.html (2026-08-21)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gpu_facts.charts import (
@@ -33,15 +33,14 @@ from gpu_preflight.reading.eksctl.groups import (
     AL2,
     AL2023,
     BOTTLEROCKET,
-    GROUP,
     ami_family,
     cluster_subnets,
     group_taints,
     has_nvidia_gpus,
-    metadata,
     resource,
 )
 from gpu_preflight.reading.eksctl.node_groups import managed_group, self_managed_group
+from gpu_preflight.reading.eksctl.recognition import configs, is_written_by_eksctl, metadata
 from gpu_preflight.reading.objects import SOFTWARE, Chart, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
 
@@ -64,15 +63,10 @@ _MANAGERS = (DEVICE_PLUGIN, GPU_OPERATOR, *DRA_DRIVERS)
 _IMAGES = ("k8s-device-plugin", DEVICE_PLUGIN)
 
 
-def _is_written_by_eksctl(template: Template) -> bool:
-    """Whether eksctl wrote a template; it describes each as its own."""
-    return "eksctl" in str(template.body.get("Description"))
-
-
 def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterator[Unread]:
     """Yield what eksctl installs more than it writes, each where it would stand, since the config itself is read."""
     for each in templates:
-        if _is_written_by_eksctl(each):
+        if is_written_by_eksctl(each):
             yield Unread(Origin(each.file, f"API calls of eksctl for {each.name}"), _BY_API, SOFTWARE)
     for config in configs(objects):
         flags = Origin(config.origin.file, f"command line of eksctl for {config.origin.path}")
@@ -86,16 +80,6 @@ def installed_by_api(templates: list[Template], objects: list[Object]) -> Iterat
 
 def _part(config: Object, name: str) -> Origin:
     return Origin(config.origin.file, f"{config.origin.path}/{name}", config.origin.resource)
-
-
-def configs(objects: list[Object]) -> list[Object]:
-    """Return the ClusterConfigs among some objects."""
-    return [each for each in objects if each.kind == "ClusterConfig" and each.group == GROUP]
-
-
-def cluster_or_config(config: Object, resources: Mapping[str, Resource]) -> Resource | Object:
-    """Return the cluster that eksctl makes of a config; the object itself, where eksctl makes none of it."""
-    return resources.get(f"{config.name}/Cluster", config) if configs([config]) else config
 
 
 def config_resources(config: Object) -> Iterator[Resource]:

@@ -23,15 +23,11 @@ from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.regions import is_seen_zone
 from gpu_facts.light import regex
 from gpu_preflight.reading.cloudformation import Resource
+from gpu_preflight.reading.eksctl.recognition import CLUSTER_SUBNET, GROUP, NODES_SCALE, is_of_eksctl, metadata
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping, mappings
 from gpu_preflight.reading.user_data import parse_embedded
 
-GROUP = "eksctl.io"
-# Metadata of a group: the field with its instance types.
-TYPES_AS = "eksctl.io/types"
-# Metadata of a group: whether eksctl's role of its nodes may scale groups. Absent if the user sets policies.
-NODES_SCALE = "eksctl.io/nodes-scale"
 AL2023, AL2, BOTTLEROCKET = "AmazonLinux2023", "AmazonLinux2", "Bottlerocket"
 BOTTLEROCKETS = (BOTTLEROCKET, f"{BOTTLEROCKET}Fips")
 # The oldest and the newest minor version of Kubernetes that each release of Ubuntu is for; ``None`` where it is open.
@@ -56,7 +52,6 @@ _ZONE = regex(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
 # Not of CloudFormation: all that is known of a subnet of eksctl is its zone.
 _SUBNET = "eksctl::Subnet"
 # The same, of a subnet that eksctl makes with the cluster.
-CLUSTER_SUBNET = "eksctl::ClusterSubnet"
 SECURITY_GROUPS = Unknown("${security groups of eksctl}")
 _GIB, _KIND, _IOPS, _THROUGHPUT = 80, "gp3", 3000, 125
 _WITH_IOPS = ("gp3", "io1", "io2")
@@ -65,11 +60,6 @@ _BOUNDARY = "//"
 _NODE_CONFIG = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}
 # Values that eksctl reads from EKS after the cluster exists.
 _ENDPOINT, _AUTHORITY, _RANGE = "Endpoint", "CertificateAuthorityData", "KubernetesNetworkConfig.ServiceIpv4Cidr"
-
-
-def metadata(config: Object) -> dict[str, Any]:
-    """Return name, region, version and tags of a cluster."""
-    return mapping(config.content.get("metadata"))
 
 
 def resource(
@@ -88,11 +78,6 @@ def resource(
     region = known_text(metadata(config).get("region"))
     told = {GROUP: config.name, **(more or {})}
     return Resource(config.origin.file, key, kind, without_none(properties), key, (), told, False, region)
-
-
-def is_of_eksctl(made: Resource) -> bool:
-    """Whether a resource is one that eksctl makes of a config."""
-    return GROUP in made.metadata
 
 
 def eksctl_field_path(made: Resource, name: str) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from gpu_preflight.reading.eksctl.groups import (
     AL2023,
     BOTTLEROCKET,
     SECURITY_GROUPS,
-    TYPES_AS,
     ami_family,
     group_instance_types,
     group_labels,
@@ -31,13 +30,13 @@ from gpu_preflight.reading.eksctl.groups import (
     has_nvidia_gpus,
     is_arm,
     launch_template_data,
-    metadata,
     node_permissions,
     resource,
     types_written_as,
     user_data,
     without_none,
 )
+from gpu_preflight.reading.eksctl.recognition import TYPES_AS, metadata
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import Unknown, dig, items, known_text, mapping
 
