@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpu_preflight.doctor.dump import parse_time, without_permission
-from gpu_preflight.report.wording import ANSWERS, money
+from gpu_preflight.report.wording import ANSWERS, count, money
 
 if TYPE_CHECKING:
     from gpu_preflight.doctor.cause import Evidence
+    from gpu_preflight.doctor.difference import Difference
     from gpu_preflight.doctor.dump import NotLooked
     from gpu_preflight.doctor.unused import UnusedGpus
     from gpu_preflight.report.doctor_view import CauseView, DiagnosisView, DoctorView
@@ -90,6 +91,30 @@ def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
             yield "reported", evidence_text(each, at), "dim"
     if view.disagreement:
         yield "disagree", view.disagreement, "unknown"
+
+
+def difference_rows(each: Difference, at: str) -> Iterator[Row]:
+    """Yield the lines of a difference from the plan below its message."""
+    if each.stops:
+        more = f" and {len(each.stops) - _MAX_NAMES} more" if len(each.stops) > _MAX_NAMES else ""
+        listed = f"{', '.join(each.stops[:_MAX_NAMES])}{more}"
+        yield "stops", f"{listed}: with the planned value, the simulation runs it", "no"
+    if each.changed_by:
+        when = age(each.changed_at, at)
+        yield "changed", f"by {each.changed_by}{f', {when}' if when else ''}", ""
+    if each.autoscaler:
+        yield "autoscaler", each.autoscaler, "dim"
+    yield "fix", each.fix, ""
+    if each.command:
+        yield "command", each.command, "command"
+
+
+def plan_headline(view: DoctorView) -> str:
+    """Return how many differences from the plan there are; empty without a plan."""
+    if view.compared is None:
+        return ""
+    found = count(len(view.differences), "difference") if view.differences else "No difference"
+    return f"{found} from the plan: {count(view.compared, 'planned object')} compared"
 
 
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:
