@@ -9,9 +9,9 @@ from typing import Any
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import decimal_value
 from gpu_preflight.doctor.dump import Dump
-from gpu_preflight.doctor.fields import EXACT, FieldDifference, Path, path_text, with_value
+from gpu_preflight.doctor.fields import EXACT, FieldDifference, Path, parsed, path_text, with_value
 from gpu_preflight.doctor.live import Live
-from gpu_preflight.judging.deployed import value_texts
+from gpu_preflight.judging.deployed import leaf_changes, value_texts
 from gpu_preflight.model.taints import node_group_taints
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
@@ -19,6 +19,8 @@ from gpu_preflight.reading.unknown import dig, mapping, mappings
 Repair = Callable[[Dump], Dump]
 # Changes of a workload reach its pods through these kinds.
 _TEMPLATE = ("spec", "template")
+_MAX_CHANGES = 3
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,9 @@ def _member_texts(found: FieldDifference) -> tuple[list[str], list[str]]:
 
 def _member_text(each: Mapping[str, Any]) -> str:
     """Return a taint, toleration or requirement as text."""
-    if "values" in each or (each.get("operator") in ("Exists", "DoesNotExist") and "effect" not in each):
-        return f"{each.get('key')} {each.get('operator')} ({', '.join(map(str, each.get('values') or ()))})"
+    if "effect" not in each and "Effect" not in each and each.get("operator") in _OPERATORS:
+        values = ", ".join(sorted(map(str, each.get("values") or ())))
+        return f"{each.get('key')} {each['operator']}{f' ({values})' if values else ''}"
     if "Effect" in each:
         return str(node_group_taints({"Taints": [dict(each)]})[0])
     operator = f" {each['operator']}" if "operator" in each and not each.get("value") else ""
@@ -126,6 +129,11 @@ def _sentence(title: str, field: str, found: FieldDifference, planned: str, live
             less
         )
         return f"{title} {'; it '.join(parts) or f'has other {noun} than planned'}"
+    if found.path[0] == "data" and found.live is not None and found.planned is not None:
+        sides = parsed(str(found.planned)), parsed(str(found.live))
+        changes = [] if sides[0] is None or sides[1] is None else leaf_changes("", *sides)
+        if changes:
+            return f"{title}: {field} differs, planned value -> live value: {'; '.join(changes[:_MAX_CHANGES])}"
     if found.live is None:
         return f"{title} has no {field}, planned {planned}"
     if found.planned is None:

@@ -180,8 +180,11 @@ def _is_same(planned: Any, live: Any, path: Path) -> bool:
     if live is None or isinstance(planned, (dict, list)) or isinstance(live, (dict, list)):
         return False
     texts = str(planned), str(live)
-    if texts[0] == texts[1] or (path[:1] == ("data",) and _parsed(texts[0]) == _parsed(texts[1])):
+    if texts[0] == texts[1]:
         return True
+    if path[:1] == ("data",):
+        files = [parsed(each) for each in texts]
+        return files[0] is not None and files[0] == files[1]
     if _QUANTITIES.intersection(each for each in path if isinstance(each, str)):
         amounts = [decimal_value(each) for each in texts]
         return amounts[0] is not None and amounts[0] == amounts[1]
@@ -189,12 +192,13 @@ def _is_same(planned: Any, live: Any, path: Path) -> bool:
     return times[0] is not None and times[0] == times[1]
 
 
-def _parsed(text: str) -> Any:
-    """Return the content of a file in a ConfigMap; its text if it isn't YAML."""
+def parsed(text: str) -> Any:
+    """Return the content of a file in a ConfigMap; ``None`` if it isn't one YAML document."""
     try:
-        return [each.content for each in parse("data", text)]
+        found = [each.content for each in parse("data", text)]
     except UnusableInput:
-        return text
+        return None
+    return found[0] if len(found) == 1 and isinstance(found[0], dict) else None
 
 
 def _seconds(text: str) -> Decimal | None:

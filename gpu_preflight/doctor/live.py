@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpu_facts.labels import COMPUTE_TYPE, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, resources
 from gpu_facts.resources import NVIDIA
@@ -453,7 +454,16 @@ class Live:
         groups = {
             each.key: each for file, answer in self.dump.aws.get("nodegroup", ()) for each in [_group(file, answer)]
         }
-        return Input(groups, tuple(each for each in self.dump.objects if each.kind != "Event"), ())
+        objects = tuple(each for each in self.dump.objects if each.kind != "Event")
+        return Input(groups, objects, (), assumed=frozenset(self._working_autoscalers()))
+
+    def _working_autoscalers(self) -> Iterator[str]:
+        """Yield the autoscalers that reach AWS, so that they have a role. The dump doesn't have IAM roles."""
+        nodes = self._by_kind.get("Node", ())
+        if any(NODE_POOL in each.labels and COMPUTE_TYPE not in each.labels for each in nodes):
+            yield "karpenter"
+        if self.autoscaler_status.get("nodeGroups"):
+            yield "cluster-autoscaler"
 
     @cached_property
     def case(self) -> Case:

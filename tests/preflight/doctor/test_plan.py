@@ -56,7 +56,8 @@ MORE = {
         "kind": "ConfigMap",
         "metadata": {"name": "nvidia-device-plugin-config", "namespace": "kube-system"},
         "data": {
-            "any": "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 2\n"
+            "any": "version: v1\nsharing:\n  timeSlicing:\n    resources:\n"
+            "    - name: nvidia.com/gpu\n      replicas: 2\n"
         },
     },
 }
@@ -65,7 +66,9 @@ PENDING = {
     "kind": "Pod",
     "metadata": {"name": "train", "namespace": "default", "uid": "00000000-0000-4000-8000-0000000000aa"},
     "spec": {
-        "containers": [{"name": "app", "image": "app:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        "containers": [
+            {"name": "app", "image": "app:1", "resources": {"limits": {"nvidia.com/gpu": "1", "memory": "1Gi"}}}
+        ],
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     },
     "status": {"phase": "Pending"},
@@ -207,7 +210,7 @@ def _pause(world: World) -> None:
     ("change", "message"),
     [
         (_taint_the_pool, f"{POOL} has taints that aren't planned: team=research:NoSchedule"),
-        (_untaint_the_pool, f"{POOL} has no spec.template.spec.taints, planned nvidia.com/gpu=true:NoSchedule"),
+        (_untaint_the_pool, f"{POOL} lacks planned taints: nvidia.com/gpu=true:NoSchedule"),
         (_taint_a_node, f"{NODE} has taints that aren't planned: maintenance:NoExecute"),
         (_unlabel_a_node, f"{NODE} has no metadata.labels[nvidia.com/gpu.present], planned true"),
         (_lower_the_limit, f"{POOL}: spec.limits[nvidia.com/gpu] is lowered to 2, planned 8"),
@@ -221,7 +224,7 @@ def _pause(world: World) -> None:
         (_require_spot, f"{POOL} has requirements that aren't planned: team Exists"),
         (
             _take_the_tolerations,
-            f"{PLUGIN} has no spec.template.spec.tolerations, planned nvidia.com/gpu Exists:NoSchedule",
+            f"{PLUGIN} lacks planned tolerations: nvidia.com/gpu Exists:NoSchedule",
         ),
         (_select_other_nodes, f"{PLUGIN} has spec.template.spec.nodeSelector.pool old, which isn't planned"),
         (
@@ -229,7 +232,11 @@ def _pause(world: World) -> None:
             f"{PLUGIN}: spec.template.spec.containers[app].image is nvcr.io/nvidia/k8s-device-plugin:v0.14.0, "
             "planned nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
         ),
-        (_share_more, f"{CONFIG}: data.any differs in 1 line: replicas: 4, planned replicas: 2"),
+        (
+            _share_more,
+            f"{CONFIG}: data.any differs, planned value -> live value: "
+            "sharing.timeSlicing.resources.replicas: 2 -> 4",
+        ),
         (_lower_the_quota, f"{QUOTA}: spec.hard[requests.nvidia.com/gpu] is lowered to 2, planned 4"),
         (_lower_the_priority, f"{CLASS}: value is lowered to 10, planned 1000"),
         (_hold_the_queue, f"{QUEUE}: spec.stopPolicy is Hold, planned None"),
@@ -536,14 +543,16 @@ def test_a_plan_with_other_clusters_only_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
 
-    with pytest.raises(UnusableInput, match="--against must hold one cluster.*got one, two"):
+    with pytest.raises(UnusableInput, match=r"--against must hold one cluster.*got one, two"):
         _compared(World("managed"), folder, str(plan))
 
 
 def _run(world: World, folder: Path, *arguments: str) -> tuple[int, str]:
     plan = str(FOLDER / "plans" / "karpenter.yaml")
-    result = CliRunner().invoke(cli, ["doctor", world.dump(folder), "--against", plan, *arguments])
-    return result.exit_code, result.output
+    arguments = ("doctor", world.dump(folder), "--against", plan, *arguments)
+    result = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    assert result.exception is None
+    return result.return_value, result.stdout
 
 
 def test_a_difference_that_stops_no_pod_does_not_fail_the_command(tmp_path: Path) -> None:
