@@ -42,6 +42,7 @@ from gpu_preflight.reading.unknown import Unknown, as_written, mapping
 # Kinds whose objects may be gone because their run has ended.
 _ENDS = ("Job", "Pod")
 _MAX_TRIALS = 20
+_MAX_WORKLOADS = 50
 _MAX_NODES = 1_000
 _MAX_COMMAND = 1_500
 
@@ -80,7 +81,7 @@ def compare(live: Live, plan: Input, targets: Iterable[Target]) -> Comparison:
         *_chart_differences(live, cluster, skipped),
         *pool_differences(live, cluster, skipped, compared),
     ]
-    waiting = [each for each in targets if each.node is None and not _runs(live, each)]
+    waiting = _waiting(live, targets)
     done = [_with_stopped(live, each, waiting if place < _MAX_TRIALS else []) for place, each in enumerate(found)]
     skipped += (NotLooked(each.origin.path, each.reason) for each in plan.problems)
     ordered = sorted(done, key=lambda each: not each.stops)
@@ -108,13 +109,13 @@ def _cluster(live: Live, plan: Input) -> Cluster:
 
 
 def _object_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], compared: list[str]) -> Iterator[Found]:
-    scaled = _scaled(live, cluster)
+    scaled, deployed = _scaled(live, cluster), {_key(each): each for each in live.dump.objects}
     for each in cluster.objects:
         why = _reason_to_skip(each)
         if why:
             skipped.append(NotLooked(object_title(each), why))
             continue
-        have = _find(live, each)
+        have = deployed.get(_key(each))
         if have is None:
             yield from _missing(live, cluster, each, skipped, compared)
             continue
@@ -144,9 +145,8 @@ def _reason_to_skip(each: Object) -> str:
     return "EKS adds entries to it" if (each.kind, each.name) == ("ConfigMap", "aws-auth") else ""
 
 
-def _find(live: Live, each: Object) -> Object | None:
-    key = each.group, each.kind, each.namespace, each.name
-    return next((one for one in live.dump.objects if (one.group, one.kind, one.namespace, one.name) == key), None)
+def _key(each: Object) -> tuple[str, str, str, str]:
+    return each.group, each.kind, each.namespace, each.name
 
 
 def _scaled(live: Live, cluster: Cluster) -> set[tuple[str, str, str]]:
@@ -250,25 +250,36 @@ def _other_tolerations(live: Live, planned: DaemonSet, running: DaemonSet) -> It
             yield _changed(live, have, have, each)
 
 
+# Trials.
+
+
+def _waiting(live: Live, targets: Iterable[Target]) -> list[list[Target]]:
+    """Return the pods that have no node, and that don't run in the simulation, by the object that a user wrote."""
+    found: dict[str, list[Target]] = {}
+    for each in targets:
+        if each.node is None:
+            found.setdefault(each.root.title, []).append(each)
+    few = list(found.values())[:_MAX_WORKLOADS] if len(live.nodes) <= _MAX_NODES else []
+    return [each for each in few if not _runs(live, each[0])]
+
+
 def _runs(live: Live, target: Target) -> bool:
     """Whether a node has room for a pod, or its workload runs in the simulation."""
     if target.pod is not None and any(each.fits for each in live.fits(target)):
         return True
-    verdict = live.verdict(target) if len(live.nodes) <= _MAX_NODES else None
+    verdict = live.verdict(target)
     return verdict is not None and verdict.answer is Answer.YES
 
 
-def _with_stopped(live: Live, found: Found, waiting: Sequence[Target]) -> Difference:
+def _with_stopped(live: Live, found: Found, waiting: Sequence[Sequence[Target]]) -> Difference:
     """Return a difference with the pods that run in the simulation with the planned value."""
     if found.repair is None or not waiting:
         return found.difference
     after = Live(found.repair(live.dump), live.now)
-    stopped = [each.title for each in waiting if _runs(after, _again(after, each))]
+    objects = {_key(each): each for each in after.dump.objects}
+    stopped: list[str] = []
+    for alike in waiting:
+        named = objects[_key(alike[0].named)]
+        again = after.target(named) if alike[0].pod is not None else after.owner_target(named)
+        stopped += [each.title for each in alike] if _runs(after, again) else []
     return replace(found.difference, stops=tuple(stopped))
-
-
-def _again(after: Live, target: Target) -> Target:
-    """Return a target in a changed dump."""
-    named = target.named
-    have = next(each for each in after.dump.objects if each.origin == named.origin and each.title == named.title)
-    return after.target(have) if target.pod is not None else after.owner_target(have)

@@ -25,7 +25,7 @@ from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.model.taints import Taint, node_group_taints, object_taints
 from gpu_preflight.reading.cloudformation import Resource
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, dig, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, dig, known_number, known_text, mapping, mappings
 
 _GROUP = "AWS::EKS::Nodegroup"
 _GROUP_FIELDS = (
@@ -157,7 +157,11 @@ def _group_command(have: Resource, found: FieldDifference) -> str:
     key, planned = str(found.path[0]), found.planned
     if key == _SCALING:
         sizes = {str(found.path[-1]): planned}
-        value: Any = {f"{name[:1].lower()}{name[1:]}": int(each) for name, each in sizes.items() if str(each).isdigit()}
+        value: Any = {
+            f"{name[:1].lower()}{name[1:]}": size
+            for name, each in sizes.items()
+            if (size := known_number(each)) is not None
+        }
         option = "--scaling-config"
     elif key == "Labels" and len(found.path) == 2:
         option = "--labels"

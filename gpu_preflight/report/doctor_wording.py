@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,7 @@ def _duration(then: datetime, now: datetime) -> str:
 def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
     """Yield the lines of a diagnosis below its headline."""
     if len(view.pods) > 1:
-        more = f" and {len(view.pods) - _MAX_NAMES} more" if len(view.pods) > _MAX_NAMES else ""
-        yield "pods", ", ".join(view.pods[:_MAX_NAMES]) + more, ""
+        yield "pods", _listed(view.pods), ""
     for place, cause in enumerate(view.causes):
         label = "effect" if cause.is_effect else "cause"
         is_whole = not place and cause.message[-40:] in view.headline
@@ -96,9 +95,7 @@ def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
 def difference_rows(each: Difference, at: str) -> Iterator[Row]:
     """Yield the lines of a difference from the plan below its message."""
     if each.stops:
-        more = f" and {len(each.stops) - _MAX_NAMES} more" if len(each.stops) > _MAX_NAMES else ""
-        listed = f"{', '.join(each.stops[:_MAX_NAMES])}{more}"
-        yield "stops", f"{listed}: with the planned value, the simulation runs it", "no"
+        yield "stops", f"{_listed(each.stops)}: with the planned value, the simulation runs it", "no"
     if each.changed_by:
         when = age(each.changed_at, at)
         yield "changed", f"by {each.changed_by}{f', {when}' if when else ''}", ""
@@ -107,6 +104,18 @@ def difference_rows(each: Difference, at: str) -> Iterator[Row]:
     yield "fix", each.fix, ""
     if each.command:
         yield "command", each.command, "command"
+
+
+def not_compared_texts(view: DoctorView) -> list[str]:
+    """Return the parts of the plan that weren't compared, one line for each reason."""
+    found: dict[str, list[str]] = {}
+    for each in view.not_compared:
+        found.setdefault(each.why, []).append(each.what)
+    return [f"{_listed(each)}: {why}" for why, each in found.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
 
 
 def plan_headline(view: DoctorView) -> str:

@@ -502,6 +502,7 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
         NODES,
         difference_rows,
         node_rows,
+        not_compared_texts,
         not_looked_text,
         plan_headline,
         rows,
@@ -517,7 +518,7 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
             cells = _doctor_cells(difference_rows(one, view.at))
             parts += [tag("h3", one.message), table(("", ""), cells, caption="Difference and fix")]
         if view.not_compared:
-            skipped = [tag("li", not_looked_text(each)) for each in view.not_compared]
+            skipped = [tag("li", each) for each in not_compared_texts(view)]
             parts += [tag("h3", "Not compared"), tag("ul", joined(*skipped))]
         yield tag("section", *parts)
     if view.nodes:

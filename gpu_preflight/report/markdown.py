@@ -463,6 +463,7 @@ def _doctor(view: DoctorView) -> Iterator[str]:
         NODES,
         difference_rows,
         node_rows,
+        not_compared_texts,
         not_looked_text,
         plan_headline,
         rows,
@@ -479,7 +480,7 @@ def _doctor(view: DoctorView) -> Iterator[str]:
         yield f"#### {escape_markdown(one.message, longest=_LONGEST_HEADLINE)}"
         yield table(("", ""), _doctor_cells(difference_rows(one, view.at)))
     if view.not_compared:
-        skipped = [(escape_markdown(not_looked_text(each)),) for each in view.not_compared]
+        skipped = [(escape_markdown(each),) for each in not_compared_texts(view)]
         yield details(f"Not compared ({len(skipped)})", table(("What",), skipped))
     if view.nodes:
         yield details(f"Nodes with idle or unusable GPUs ({len(view.nodes)})", table(NODES, _escaped(node_rows(view))))

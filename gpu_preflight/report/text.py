@@ -375,6 +375,7 @@ def _doctor(view: DoctorView) -> Iterator[Part]:
         NODES,
         difference_rows,
         node_rows,
+        not_compared_texts,
         not_looked_text,
         plan_headline,
         rows,
@@ -392,7 +393,7 @@ def _doctor(view: DoctorView) -> Iterator[Part]:
         yield from _doctor_rows(difference_rows(one, view.at))
     if view.not_compared:
         yield heading("Not compared", "dim")
-        yield from (line(f"  {not_looked_text(each)}", "dim") for each in view.not_compared)
+        yield from (line(f"  {each}", "dim") for each in not_compared_texts(view))
     if view.nodes:
         yield heading("Nodes with idle or unusable GPUs")
         yield table(NODES, node_rows(view), right=NODES[3:6])

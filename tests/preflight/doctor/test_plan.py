@@ -234,8 +234,7 @@ def _pause(world: World) -> None:
         ),
         (
             _share_more,
-            f"{CONFIG}: data.any differs, planned value -> live value: "
-            "sharing.timeSlicing.resources.replicas: 2 -> 4",
+            f"{CONFIG}: data.any differs, planned value -> live value: sharing.timeSlicing.resources.replicas: 2 -> 4",
         ),
         (_lower_the_quota, f"{QUOTA}: spec.hard[requests.nvidia.com/gpu] is lowered to 2, planned 4"),
         (_lower_the_priority, f"{CLASS}: value is lowered to 10, planned 1000"),
