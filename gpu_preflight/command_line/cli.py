@@ -43,6 +43,7 @@ from gpu_preflight.command_line.shared_options import (
 if TYPE_CHECKING:
     from gpu_preflight.doctor.dump import Dump
     from gpu_preflight.model.pod import Workload
+    from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import OutcomeView
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
@@ -393,7 +394,7 @@ def doctor(
     plan = console.read((against,), {}) if against else None
     PROGRESS.step = "reading"
     live = Live(
-        _read_dumps(dumps, context, record, namespace, pod, with_aws=with_aws),
+        _read_dumps(dumps, context, record, namespace, pod, plan, with_aws=with_aws),
         at.replace(tzinfo=timezone.utc) if at else None,
     )
     PROGRESS.step = "looking for causes"
@@ -438,6 +439,7 @@ def _read_dumps(
     record: str | None,
     namespace: str | None,
     pod: str | None,
+    plan: Input | None,
     *,
     with_aws: bool,
 ) -> Dump:
@@ -452,10 +454,10 @@ def _read_dumps(
     from gpu_preflight.doctor.connection import Cluster
 
     with _usable(Cluster, context) as cluster:
-        collector = Collector(cluster, namespace if pod else None)
+        collector = Collector(cluster, namespace if pod else None, plan.objects if plan is not None else None)
         read = collector.collect(pod.rpartition("/")[2] if pod else None)
         aws = Aws(cluster.program)
-        if with_aws and is_needed(read):
+        if with_aws and (plan is not None or is_needed(read)):
             PROGRESS.step = "reading from AWS"
             aws.collect(cluster.server)
             aws.extend_dump(read)

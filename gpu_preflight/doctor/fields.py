@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import decimal_value
+from gpu_preflight.doctor.dump import HIDDEN
 from gpu_preflight.reading.documents import UnusableInput, parse
 from gpu_preflight.reading.unknown import Unknown, mapping, mappings
 
@@ -175,7 +176,7 @@ def _without_defaults(each: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_same(planned: Any, live: Any, path: Path) -> bool:
     """Whether two values mean the same: as written, as quantities, or as durations."""
-    if planned == live or str(planned).lower() == str(live).lower() in ("true", "false"):
+    if live == HIDDEN or planned == live or str(planned).lower() == str(live).lower() in ("true", "false"):
         return True
     if live is None or isinstance(planned, (dict, list)) or isinstance(live, (dict, list)):
         return False

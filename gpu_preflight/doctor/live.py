@@ -232,7 +232,8 @@ class Live:
     def config_map(self, name: str, namespace: str = "kube-system") -> Object | None:
         """Return a ConfigMap; ``None`` if it isn't in the dump. ConfigMaps are never listed."""
         found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
-        if found is None and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
+        is_absent = f"{namespace}/{name}" in self.dump.absent
+        if found is None and not is_absent and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
             self._asked[name] = NotLooked(f"configmap {name}", f"kubectl get configmap {name} -n {namespace}")
         return found
 

@@ -19,7 +19,7 @@ from gpu_facts.labels import KUEUE_QUEUE
 from gpu_facts.light import dataclass
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.doctor.difference import Difference, Found, autoscaler_view, make_difference, object_title, set_field
-from gpu_preflight.doctor.dump import RESOURCES, NotLooked
+from gpu_preflight.doctor.dump import HIDDEN, RESOURCES, NotLooked
 from gpu_preflight.doctor.fields import (
     FieldDifference,
     Member,
@@ -129,6 +129,8 @@ def _object_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], 
             more = f" and {len(unknown) - 3} more fields" if len(unknown) > 3 else ""
             known_later = f"{', '.join(unknown[:3])}{more}: the value is known at deployment only"
             skipped.append(NotLooked(object_title(each), known_later))
+        if HIDDEN in str(have.content):
+            skipped.append(NotLooked(object_title(each), "values of environment variables are hidden in the dump"))
         for one in field_differences(each.content, have.content, each.kind):
             if not _is_of_controller(each, one, scaled):
                 yield _changed(live, each, have, one)
@@ -172,7 +174,10 @@ def _missing(
     resource = cluster.resources.get(each.origin.resource or "")
     is_listed = each.kind in RESOURCES.values() or each.kind in dump.complete or each.kind in dump.listed
     sure = live.certainty(each.kind) if is_listed else None
-    if sure is None:
+    sure = "proven" if each.kind == "ConfigMap" and f"{each.namespace}/{each.name}" in dump.absent else sure
+    if dump.namespace and dump.namespace != each.namespace and "namespace" in mapping(each.content.get("metadata")):
+        skipped.append(NotLooked(title, f"the dump is limited to namespace {dump.namespace}"))
+    elif sure is None:
         skipped.append(NotLooked(title, f"the list of kind {each.kind} isn't in the dump"))
     elif resource is not None and resource.conditional:
         skipped.append(NotLooked(title, "a condition of the template decides whether it exists"))

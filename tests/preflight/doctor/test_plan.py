@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ import yaml
 from click.testing import CliRunner
 
 from gpu_preflight.command_line.cli import cli
+from gpu_preflight.doctor.collector import Collector
+from gpu_preflight.doctor.commands import script
+from gpu_preflight.doctor.connection import Refused
 from gpu_preflight.doctor.difference import Difference
-from gpu_preflight.doctor.dump import RESOURCES, read_dump
+from gpu_preflight.doctor.dump import RESOURCES, Dump, read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.plan import Comparison, compare
 from gpu_preflight.reading.documents import UnusableInput
@@ -30,7 +33,7 @@ QUOTA, QUEUE, CONFIG = (
 )
 CLASS = "PriorityClass training"
 # The objects of the plan that the base doesn't have, as the API server returns them.
-MORE = {
+MORE: dict[str, dict[str, Any]] = {
     "resourcequotas": {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -324,6 +327,110 @@ def test_a_changed_node_group_is_reported_with_the_command_of_aws(
     assert found.autoscaler.startswith("Cluster Autoscaler reports min 0, max ")
 
 
+def _template_of(folder: Path, change: Callable[[Objects], None]) -> str:
+    """Write the template of the plan after a change, and return its path."""
+    template = json.loads((FOLDER / "plans" / "managed" / "Gpu.template.json").read_text())
+    change(template["Resources"])
+    folder.mkdir()
+    (folder / "Gpu.template.json").write_text(json.dumps(template))
+    return str(folder / "Gpu.template.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        ("gpu-a1b2", {"aws:cloudformation:stack-name": "Gpu", "aws:cloudformation:logical-id": "Nodes"}),
+        ("Nodes-a1b2c3", {}),
+    ],
+)
+def test_a_group_without_a_planned_name_is_found_by_its_tags_or_its_logical_id(
+    name: str, tags: dict[str, str], tmp_path: Path
+) -> None:
+    plan = _template_of(tmp_path / "plan", lambda every: every["Nodes"]["Properties"].pop("NodegroupName"))
+    world = World("managed")
+    _shrink_the_group(world)
+    world.files["aws-nodegroup-gpu.json"]["nodegroup"] |= {"nodegroupName": name, "tags": tags}
+    (tmp_path / "dump").mkdir()
+
+    found = _compared(world, tmp_path / "dump", plan).differences
+
+    assert [each.message for each in found] == [f"node group {name}: ScalingConfig.MaxSize is lowered to 2, planned 4"]
+
+
+def test_a_group_that_is_not_in_the_dump_is_listed_as_not_compared(tmp_path: Path) -> None:
+    world = World("managed")
+    world.files["aws-nodegroup-gpu.json"]["nodegroup"]["nodegroupName"] = "other"
+
+    found = _compared(world, tmp_path)
+
+    assert found.differences == ()
+    assert ("node group Gpu/Nodes", "isn't one of other") in [(each.what, each.why) for each in found.not_compared]
+
+
+def test_a_self_managed_group_is_compared_with_its_auto_scaling_group(tmp_path: Path) -> None:
+    group = {
+        "Type": "AWS::AutoScaling::AutoScalingGroup",
+        "Properties": {
+            "AutoScalingGroupName": "eks-gpu-0ac1",
+            "MinSize": "0",
+            "MaxSize": "8",
+            "DesiredCapacity": "1",
+            "Tags": [{"Key": "kubernetes.io/cluster/prod", "Value": "owned", "PropagateAtLaunch": True}],
+        },
+    }
+    plan = _template_of(tmp_path / "plan", lambda every: every.update(Nodes=group))
+    (tmp_path / "dump").mkdir()
+
+    found = _compared(World("managed"), tmp_path / "dump", plan).differences
+
+    assert [(each.message, each.command) for each in found] == [
+        (
+            "Auto Scaling group eks-gpu-0ac1: MaxSize is lowered to 4, planned 8",
+            "aws autoscaling update-auto-scaling-group --auto-scaling-group-name eks-gpu-0ac1 --max-size 8",
+        )
+    ]
+
+
+def _release(every: Objects) -> None:
+    values = {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "team", "operator": "Exists"}]}
+    every["Plugin"] = {
+        "Type": "Custom::AWSCDK-EKS-HelmChart",
+        "Properties": {
+            "ServiceToken": "arn:aws:lambda:us-west-2:111122223333:function:helm",
+            "ClusterName": {"Ref": "Cluster"},
+            "Release": "plugin",
+            "Chart": "nvidia-device-plugin",
+            "Version": "0.17.4",
+            "Namespace": "kube-system",
+            "Repository": "https://nvidia.github.io/k8s-device-plugin",
+            "Values": json.dumps(values),
+        },
+    }
+
+
+def test_a_device_plugin_of_a_chart_is_missed(tmp_path: Path) -> None:
+    plan = _template_of(tmp_path / "plan", _release)
+    world = World("managed")
+    world.remove(PLUGIN)
+    (tmp_path / "dump").mkdir()
+
+    found = _compared(world, tmp_path / "dump", plan).differences
+
+    assert [(each.live, each.message.partition(", which")[2]) for each in found] == [
+        ("none", " advertises nvidia.com/gpu, isn't in the cluster")
+    ]
+
+
+def test_a_device_plugin_of_a_chart_with_other_tolerations_is_reported(tmp_path: Path) -> None:
+    plan = _template_of(tmp_path / "plan", _release)
+    (tmp_path / "dump").mkdir()
+
+    found = _compared(World("managed"), tmp_path / "dump", plan).differences
+
+    assert [(each.object, each.field) for each in found] == [(PLUGIN, "spec.template.spec.tolerations")]
+    assert "team Exists" in found[0].message
+
+
 def test_a_cluster_as_it_was_deployed_has_no_difference(tmp_path: Path) -> None:
     for base, compared in (("karpenter", 7), ("managed", 2)):
         folder = tmp_path / base
@@ -435,7 +542,7 @@ def test_a_lowered_limit_names_the_editor_the_time_the_autoscaler_and_the_stoppe
         fields: Objects = {"f:spec": {"f:limits": {".": {}, f"f:{name}": {}}}}
         entry = {"manager": f"other-{name}", "time": "2026-11-20T12:00:00Z", "fieldsV1": fields}
         world[POOL]["metadata"].setdefault("managedFields", []).append(entry)
-    own = {"f:spec": {"f:limits": {".": {}, "f:nvidia.com/gpu": {}}}}
+    own: Objects = {"f:spec": {"f:limits": {".": {}, "f:nvidia.com/gpu": {}}}}
     world[POOL]["metadata"]["managedFields"].append(
         {"manager": "kubectl-edit", "operation": "Update", "time": "2026-11-20T09:58:00Z", "fieldsV1": own}
     )
@@ -508,6 +615,108 @@ def test_a_missing_object_is_not_reported_without_its_list(tmp_path: Path) -> No
     assert (QUOTA, "the list of kind ResourceQuota isn't in the dump") in [
         (each.what, each.why) for each in found.not_compared
     ]
+
+
+class Api:
+    """A cluster that answers GET requests."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.paths: list[str] = []
+
+    def get(self, path: str, parameters: Mapping[str, str]) -> Any:
+        """Return the answer of a path."""
+        self.paths.append(path)
+        if path == "/apis":
+            groups = sorted({each.partition(".")[2] for each in self.world.lists} - {""})
+            return {"groups": [{"name": each, "preferredVersion": {"version": "v1"}} for each in groups]}
+        name = path.rpartition("/")[2]
+        if "/configmaps/" in path:
+            found = [each for each in self.world.lists["configmaps"] if each["metadata"]["name"] == name]
+            if not found:
+                raise Refused("not found", status=404)
+            return found[0]
+        items = next((each for key, each in self.world.lists.items() if key.partition(".")[0] == name), [])
+        return {"apiVersion": items[0]["apiVersion"] if items else "v1", "items": items}
+
+
+def _collected(world: World) -> tuple[Comparison, Dump, Api]:
+    plan, api = read_input([str(FOLDER / "plans" / "karpenter.yaml")]), Api(world)
+    dump = Collector(api, "default", plan.objects).collect()
+    return compare(Live(dump), plan, []), dump, api
+
+
+def test_a_planned_config_map_is_read_from_the_cluster_and_missed() -> None:
+    world = World("karpenter")
+    assert [each.message for each in _collected(world)[0].differences] == []
+    world.remove(CONFIG)
+
+    found, _, _ = _collected(world)
+
+    assert [each.message for each in found.differences] == [f"{CONFIG} isn't in the cluster"]
+
+
+def test_a_comparison_reads_every_namespace_and_keeps_the_managers_of_fields() -> None:
+    world = World("karpenter")
+    _lower_the_quota(world)
+    fields = {"f:spec": {"f:hard": {"f:requests.nvidia.com/gpu": {}}}}
+    entry = {"manager": "kubectl-edit", "time": "2026-11-20T09:58:00Z", "fieldsV1": fields}
+    world[QUOTA]["metadata"]["managedFields"] = [entry]
+
+    found, dump, api = _collected(world)
+
+    assert [each.changed_by for each in found.differences] == ["kubectl-edit"]
+    assert "/api/v1/resourcequotas" in api.paths
+    assert dump.namespace == ""
+
+
+def test_hidden_values_of_environment_variables_are_no_differences(tmp_path: Path) -> None:
+    plan = yaml.safe_load_all((FOLDER / "plans" / "karpenter.yaml").read_text())
+    planned = [each for each in plan if each["kind"] == "Deployment"]
+    _template(planned[0])["containers"][0]["env"] = [{"name": "TOKEN", "value": "secret"}]
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump_all(planned))
+    world = World("karpenter")
+    _template(world[SERVE])["containers"][0]["env"] = [{"name": "TOKEN", "value": "other"}]
+    given = read_input([str(tmp_path / "plan.yaml")])
+
+    found = compare(Live(Collector(Api(world), None, given.objects).collect()), given, [])
+
+    assert found.differences == ()
+    assert [each.why for each in found.not_compared] == ["values of environment variables are hidden in the dump"]
+
+
+def test_a_record_of_one_pod_does_not_show_that_objects_of_other_namespaces_are_missing(tmp_path: Path) -> None:
+    world = World("karpenter")
+    for title in (QUOTA, PLUGIN):
+        world.remove(title)
+    collector = Collector(Api(world), "default")
+    collector.collect("train")
+    collector.record(str(tmp_path / "record.zip"))
+    plan = read_input([str(FOLDER / "plans" / "karpenter.yaml")])
+
+    found = compare(Live(read_dump([str(tmp_path / "record.zip")])), plan, [])
+
+    assert [each.object for each in found.differences] == [QUOTA]
+    assert (PLUGIN, "the dump is limited to namespace default") in [
+        (each.what, each.why) for each in found.not_compared
+    ]
+
+
+def test_an_error_file_of_kubectl_shows_that_a_config_map_is_missing(tmp_path: Path) -> None:
+    world = World("karpenter")
+    del world.lists["configmaps"]
+    error = 'Error from server (NotFound): configmaps "nvidia-device-plugin-config" not found'
+    (tmp_path / "configmap-nvidia-device-plugin-config.err").write_text(error)
+
+    assert _only(world, tmp_path).message == f"{CONFIG} isn't in the cluster"
+
+
+def test_the_script_asks_for_the_managers_of_fields_except_of_pods_and_events() -> None:
+    lines = script().splitlines()
+
+    assert "get nodes nodes -A --show-managed-fields" in lines
+    assert "get pods pods -A" in lines
+    assert "get configmap-aws-auth configmap aws-auth -n kube-system" in lines
 
 
 def test_values_that_only_deployment_knows_match_anything_and_are_listed(tmp_path: Path) -> None:
