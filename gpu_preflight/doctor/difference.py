@@ -86,10 +86,11 @@ def make_difference(
     planned, live = _texts(found)
     field = path_text(found.path)
     again = "; a deployment of an unchanged template doesn't restore it" if applied else ""
-    value = (
-        f"Set {field} of {title} to {planned}" if found.planned not in (None, [], {}) else f"Remove {field} of {title}"
-    )
-    fix = f"{value}, or change the plan{again}"
+    is_short = not isinstance(found.planned, (dict, list)) and not planned.endswith("...")
+    fix = f"Set {field} of {title} to {planned}" if is_short else f"Restore {field} of {title}"
+    if found.planned in (None, [], {}):
+        fix = f"Remove {field} of {title}"
+    fix = f"{fix}, or change the plan{again}"
     message = _sentence(title, field, found, planned, live)
     return Difference(title, field, planned, live, message, autoscaler, by, when, (), fix, command)
 

@@ -31,6 +31,8 @@ EXACT = ("taints", "startupTaints", "tolerations", "requirements", "Taints")
 _DEFAULTS = ((None, ""), ("operator", "Equal"))
 # Keys that identify an item of a list in Kubernetes' own kinds. Source: the patchMergeKey tags of k8s.io/api/core/v1.
 _KEYS = ("name", "mountPath", "containerPort")
+# Fields that are true without a value.
+_TRUE_WITHOUT_VALUE = ("allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks", "replicas")
 _ORDERED = ("args", "command")
 # Fields with quantities.
 _QUANTITIES = frozenset(
@@ -109,7 +111,7 @@ def unknown_fields(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _compare(planned: Any, live: Any, path: Path, kind: str) -> Iterator[FieldDifference]:
-    if isinstance(planned, Unknown) or (planned in (None, {}, []) and live is None):
+    if isinstance(planned, Unknown) or (live is None and _means_nothing(planned, path)):
         return
     if isinstance(planned, Mapping) and live is None and path and not isinstance(path[-1], Member):
         live = {}
@@ -122,6 +124,11 @@ def _compare(planned: Any, live: Any, path: Path, kind: str) -> Iterator[FieldDi
         yield from _compare_lists(planned, live, path, kind)
     elif not _is_same(planned, live, path):
         yield FieldDifference(path, planned, live)
+
+
+def _means_nothing(planned: Any, path: Path) -> bool:
+    """Whether a value means the same as no value. The API server drops such values of most fields."""
+    return planned in (None, {}, []) or (planned in ("", 0, False) and path[-1] not in _TRUE_WITHOUT_VALUE)
 
 
 def _compare_lists(planned: list[Any], live: list[Any], path: Path, kind: str) -> Iterator[FieldDifference]:

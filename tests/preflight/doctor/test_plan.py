@@ -522,6 +522,18 @@ def test_changes_by_the_api_server_and_controllers_are_no_differences(
     assert [each.message for each in _compared(world, tmp_path).differences] == []
 
 
+def test_a_planned_value_that_means_the_same_as_none_is_no_difference(tmp_path: Path) -> None:
+    planned = yaml.safe_load((FOLDER / "plans" / "karpenter.yaml").read_text().split("---")[1])
+    _template(planned).update(hostNetwork=False, hostPID=False, initContainers=[], securityContext={})
+    _template(planned)["containers"][0] |= {"tty": False, "env": [{"name": "CONFIG_FILE", "value": ""}]}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(planned))
+    world = World("karpenter")
+    _template(world[PLUGIN])["containers"][0]["env"] = [{"name": "CONFIG_FILE"}]
+    (tmp_path / "dump").mkdir()
+
+    assert _compared(world, tmp_path / "dump", str(tmp_path / "plan.yaml")).differences == ()
+
+
 def test_the_desired_size_of_a_group_belongs_to_cluster_autoscaler(tmp_path: Path) -> None:
     world = World("managed")
     assert _compared(world, tmp_path).differences == ()
@@ -659,7 +671,7 @@ def test_a_planned_config_map_is_read_from_the_cluster_and_missed() -> None:
 def test_a_comparison_reads_every_namespace_and_keeps_the_managers_of_fields() -> None:
     world = World("karpenter")
     _lower_the_quota(world)
-    fields = {"f:spec": {"f:hard": {"f:requests.nvidia.com/gpu": {}}}}
+    fields: Objects = {"f:spec": {"f:hard": {"f:requests.nvidia.com/gpu": {}}}}
     entry = {"manager": "kubectl-edit", "time": "2026-11-20T09:58:00Z", "fieldsV1": fields}
     world[QUOTA]["metadata"]["managedFields"] = [entry]
 
