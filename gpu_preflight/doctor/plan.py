@@ -41,6 +41,7 @@ from gpu_preflight.reading.unknown import Unknown, as_written, mapping
 
 # Kinds whose objects may be gone because their run has ended.
 _ENDS = ("Job", "Pod")
+_STOPPED = "pods that the differences stop"
 _MAX_TRIALS = 20
 _MAX_WORKLOADS = 50
 _MAX_NODES = 1_000
@@ -81,7 +82,9 @@ def compare(live: Live, plan: Input, targets: Iterable[Target]) -> Comparison:
         *_chart_differences(live, cluster, skipped),
         *pool_differences(live, cluster, skipped, compared),
     ]
-    waiting = _waiting(live, targets)
+    waiting = _waiting(live, targets, skipped)
+    if waiting and len(found) > _MAX_TRIALS:
+        skipped.append(NotLooked(_STOPPED, f"only the first {_MAX_TRIALS} of {len(found)} differences were tried"))
     done = [_with_stopped(live, each, waiting if place < _MAX_TRIALS else []) for place, each in enumerate(found)]
     skipped += (NotLooked(each.origin.path, each.reason) for each in plan.problems)
     ordered = sorted(done, key=lambda each: not each.stops)
@@ -258,14 +261,18 @@ def _other_tolerations(live: Live, planned: DaemonSet, running: DaemonSet) -> It
 # Trials.
 
 
-def _waiting(live: Live, targets: Iterable[Target]) -> list[list[Target]]:
+def _waiting(live: Live, targets: Iterable[Target], skipped: list[NotLooked]) -> list[list[Target]]:
     """Return the pods that have no node, and that don't run in the simulation, by the object that a user wrote."""
     found: dict[str, list[Target]] = {}
     for each in targets:
         if each.node is None:
             found.setdefault(each.root.title, []).append(each)
-    few = list(found.values())[:_MAX_WORKLOADS] if len(live.nodes) <= _MAX_NODES else []
-    return [each for each in few if not _runs(live, each[0])]
+    if found and len(live.nodes) > _MAX_NODES:
+        skipped.append(NotLooked(_STOPPED, f"the cluster has more than {_MAX_NODES:,} nodes"))
+        return []
+    if len(found) > _MAX_WORKLOADS:
+        skipped.append(NotLooked(_STOPPED, f"only {_MAX_WORKLOADS} of {len(found)} workloads were tried"))
+    return [each for each in list(found.values())[:_MAX_WORKLOADS] if not _runs(live, each[0])]
 
 
 def _runs(live: Live, target: Target) -> bool:

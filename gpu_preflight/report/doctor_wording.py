@@ -95,10 +95,11 @@ def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
 def difference_rows(each: Difference, at: str) -> Iterator[Row]:
     """Yield the lines of a difference from the plan below its message."""
     if each.stops:
-        yield "stops", f"{_listed(each.stops)}: with the planned value, the simulation runs it", "no"
+        them = "it" if len(each.stops) == 1 else "them"
+        yield "stops", f"{_listed(each.stops)}: with the planned value, the simulation runs {them}", "no"
     if each.changed_by:
         when = age(each.changed_at, at)
-        yield "changed", f"by {each.changed_by}{f', {when}' if when else ''}", ""
+        yield "written", f"last by {each.changed_by}{f', {when}' if when else ''}", ""
     if each.autoscaler:
         yield "autoscaler", each.autoscaler, "dim"
     yield "fix", each.fix, ""

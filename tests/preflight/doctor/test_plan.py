@@ -570,6 +570,24 @@ def test_a_lowered_limit_names_the_editor_the_time_the_autoscaler_and_the_stoppe
     )
 
 
+def test_trials_that_are_left_out_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("karpenter")
+    _lower_the_limit(world)
+    _scale_down(world)
+    world.lists["pods"] += [copy.deepcopy(PENDING), copy.deepcopy(PENDING)]
+    world.lists["pods"][-1]["metadata"] |= {"name": "other", "uid": "00000000-0000-4000-8000-0000000000ab"}
+    for name in ("_MAX_TRIALS", "_MAX_WORKLOADS"):
+        monkeypatch.setattr(f"gpu_preflight.doctor.plan.{name}", 1)
+
+    skipped = [(each.what, each.why) for each in _compared(world, tmp_path).not_compared]
+
+    assert ("pods that the differences stop", "only the first 1 of 2 differences were tried") in skipped
+    assert ("pods that the differences stop", "only 1 of 2 workloads were tried") in skipped
+    monkeypatch.setattr("gpu_preflight.doctor.plan._MAX_NODES", 2)
+    skipped = [(each.what, each.why) for each in _compared(world, tmp_path).not_compared]
+    assert ("pods that the differences stop", "the cluster has more than 2 nodes") in skipped
+
+
 def test_a_raised_limit_stops_no_pod(tmp_path: Path) -> None:
     world = World("karpenter")
     _raise_the_limit(world)
