@@ -95,9 +95,8 @@ def _cluster(live: Live, plan: Input) -> Cluster:
     found = clusters(plan)
     if len(found) == 1:
         return found[0]
-    names = {
-        each.get(key) for part, key in (("cluster", "name"), ("nodegroup", "clusterName")) for each in live.aws(part)
-    }
+    keys = (("cluster", "name"), ("nodegroup", "clusterName"))
+    names = {str(mapping(each).get(key)) for part, key in keys for each in live.aws(part)}
     own = [each for each in found if each.name in names]
     if len(own) != 1:
         listed = ", ".join(each.title for each in found)

@@ -146,7 +146,7 @@ def _is_autoscaled(live: Live, cluster: Cluster, scaling: Iterable[str]) -> bool
     tagged = (
         any(str(tag.get("Key")).startswith(_AUTOSCALED) for tag in mappings(each.get("Tags")))
         for each in live.aws("AutoScalingGroups")
-        if mapping(each).get("AutoScalingGroupName") in names
+        if str(mapping(each).get("AutoScalingGroupName")) in names
     )
     planned = any(each.kind == "cluster-autoscaler" for each in (*cluster.autoscalers, *live.case.cluster.autoscalers))
     return planned or any(tagged) or any(scaling_group_status(live, each) for each in names)
@@ -208,7 +208,7 @@ def _set_in_group(name: str, found: FieldDifference) -> Repair:
 
 def _sizes_behind(live: Live, planned: Mapping[str, Any], scaling: list[str], differs: set[Any]) -> Iterator[Found]:
     """Yield sizes that only the Auto Scaling group of a managed group has, or only Cluster Autoscaler."""
-    groups = {mapping(each).get("AutoScalingGroupName"): mapping(each) for each in live.aws("AutoScalingGroups")}
+    groups = {str(mapping(each).get("AutoScalingGroupName")): mapping(each) for each in live.aws("AutoScalingGroups")}
     for name, (own, reported) in _SIZES.items():
         want = planned.get(name)
         if want is None or isinstance(want, Unknown) or name in differs:

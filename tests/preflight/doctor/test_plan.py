@@ -357,6 +357,14 @@ def test_a_group_without_a_planned_name_is_found_by_its_tags_or_its_logical_id(
     assert [each.message for each in found] == [f"node group {name}: ScalingConfig.MaxSize is lowered to 2, planned 4"]
 
 
+def test_answers_of_aws_with_other_types_are_no_error(tmp_path: Path) -> None:
+    world = World("managed")
+    world.files["aws-groups.json"]["AutoScalingGroups"] += [{"AutoScalingGroupName": []}, None, "x"]
+    world.files["aws-nodegroup-gpu.json"]["nodegroup"] |= {"clusterName": [], "labels": [1], "tags": "x"}
+
+    assert [each.object for each in _compared(world, tmp_path).differences] == ["node group gpu"]
+
+
 def test_a_group_that_is_not_in_the_dump_is_listed_as_not_compared(tmp_path: Path) -> None:
     world = World("managed")
     world.files["aws-nodegroup-gpu.json"]["nodegroup"]["nodegroupName"] = "other"
