@@ -91,12 +91,12 @@ def field_differences(planned: Mapping[str, Any], live: Mapping[str, Any], kind:
         if each.path[:1] != ("metadata",) or each.path[1:2] in (("labels",), ("annotations",)):
             yield each
     for path in _OWN.get(kind, ()):
-        have = at(live, path)
-        if have and at(planned, path) is None:
+        have = field_value(live, path)
+        if have and field_value(planned, path) is None:
             yield from _compare(type(have)(), have, path, kind)
     name, default = _SWITCHES.get(kind, ("", None))
-    has = at(live, ("spec", name))
-    if name and has not in (None, default) and at(planned, ("spec", name)) is None:
+    has = field_value(live, ("spec", name))
+    if name and has not in (None, default) and field_value(planned, ("spec", name)) is None:
         yield FieldDifference(("spec", name), default, has)
 
 
@@ -215,7 +215,7 @@ def _seconds(text: str) -> Decimal | None:
     return sum((Decimal(amount) * _SECONDS[unit] for amount, unit in _PART.findall(text)), Decimal(0))
 
 
-def at(content: Any, path: Iterable[str | Member]) -> Any:
+def field_value(content: Any, path: Iterable[str | Member]) -> Any:
     """Return the value at a path; ``None`` if there is none."""
     for each in path:
         if isinstance(each, Member):
@@ -230,7 +230,7 @@ def with_value(content: Any, path: Path, value: Any) -> Any:
     if not path:
         return value
     first, rest = path[0], path[1:]
-    inner = with_value(at(content, (first,)), rest, value)
+    inner = with_value(field_value(content, (first,)), rest, value)
     if isinstance(first, Member):
         found = {str(one.get(first.key)): one for one in mappings(content)}
         return [each for each in {**found, first.value: inner}.values() if each is not None]

@@ -18,7 +18,14 @@ from gpu_preflight.doctor.difference import (
     set_field,
 )
 from gpu_preflight.doctor.dump import Dump, NotLooked
-from gpu_preflight.doctor.fields import FieldDifference, at, field_differences, last_writer, unknown_fields, with_value
+from gpu_preflight.doctor.fields import (
+    FieldDifference,
+    field_differences,
+    field_value,
+    last_writer,
+    unknown_fields,
+    with_value,
+)
 from gpu_preflight.doctor.live import Live, titles
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import LabelValues
@@ -312,16 +319,16 @@ def _who(nodes: list[Object]) -> str:
     return f"Node {nodes[0].name}" if len(nodes) == 1 else titles(nodes)
 
 
-def _on_nodes(nodes: list[Object], arguments: str, verb: str) -> str:
+def _nodes_command(nodes: list[Object], arguments: str, verb: str) -> str:
     names = " ".join(shlex.quote(each.name) for each in nodes)
     return f"kubectl {verb} nodes {names} {arguments}" if len(nodes) <= _MOST_NODES else ""
 
 
 def _other_label(live: Live, nodes: list[Object], name: str, value: str, view: str) -> Found:
     path = ("metadata", "labels", name)
-    found = FieldDifference(path, value, at(nodes[0].content, path))
+    found = FieldDifference(path, value, field_value(nodes[0].content, path))
     by, when = last_writer(nodes[0].content, path)
-    command = _on_nodes(nodes, f"{shlex.quote(f'{name}={value}')} --overwrite", "label")
+    command = _nodes_command(nodes, f"{shlex.quote(f'{name}={value}')} --overwrite", "label")
     made = make_difference(_who(nodes), found, autoscaler=view, by=by, when=when, command=command, applied=False)
     return Found(made, _joined(set_field(live, each, path, value) for each in nodes))
 
@@ -331,7 +338,7 @@ def _other_taint(live: Live, nodes: list[Object], taint: Taint, view: str, *, ad
     raw = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     one, none = ([raw], []) if not added else ([], [raw])
     by, when = last_writer(nodes[0].content, path)
-    command = _on_nodes(nodes, shlex.quote(f"{taint}{'-' if added else ''}"), "taint")
+    command = _nodes_command(nodes, shlex.quote(f"{taint}{'-' if added else ''}"), "taint")
     found = FieldDifference(path, one, none)
     made = make_difference(_who(nodes), found, autoscaler=view, by=by, when=when, command=command, applied=False)
     fix = f"{'Remove' if added else 'Add'} taint {taint}{' of' if added else ' to'} {made.object}, or change the plan"

@@ -729,7 +729,7 @@ def test_a_record_of_one_pod_does_not_show_that_objects_of_other_namespaces_are_
         world.remove(title)
     collector = Collector(Api(world), "default")
     collector.collect("train")
-    collector.record(str(tmp_path / "record.zip"))
+    collector.record(str(tmp_path / "record.zip"), {})
     plan = read_input([str(FOLDER / "plans" / "karpenter.yaml")])
 
     found = compare(Live(read_dump([str(tmp_path / "record.zip")])), plan, [])
