@@ -43,6 +43,7 @@ from gpu_preflight.command_line.shared_options import (
 if TYPE_CHECKING:
     from gpu_preflight.doctor.dump import Dump
     from gpu_preflight.model.pod import Workload
+    from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import OutcomeView
     from gpu_preflight.report.review_view import ReviewView
     from gpu_preflight.report.view import CheckView, ExplainView
@@ -331,6 +332,12 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @click.option("--aws/--no-aws", "with_aws", default=True, help="Whether AWS is asked too, if a pod or node needs it.")
 @click.option("--replay", type=File(), metavar="FILE", help="Answer from FILE, which --record wrote.")
 @click.option(
+    "--against",
+    type=File(),
+    metavar="PATH",
+    help="Compare the cluster with this assembly, template or folder of manifests, and show each difference.",
+)
+@click.option(
     "--at",
     type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
     metavar="TIME",
@@ -351,6 +358,7 @@ def doctor(
     context: str | None,
     record: str | None,
     replay: str | None,
+    against: str | None,
     with_aws: bool,
     at: datetime | None,
     print_commands: bool,
@@ -363,6 +371,8 @@ def doctor(
 
     DUMP is the output of 'kubectl get ... -o json' or yaml, of 'kubectl logs' and of the AWS CLI, as files or folders.
     Without DUMP, the command reads the cluster of the kubeconfig with get and list requests only. It changes nothing.
+    --against also shows how the cluster differs from what you deployed, including objects that kubectl applied, which
+    'cdk drift' can't see.
     """
     if print_commands or print_policy:
         from gpu_preflight.doctor.commands import policy, script
@@ -381,14 +391,22 @@ def doctor(
         )
     if not dumps and pod is not None:
         namespace, pod = _namespace_of_pod(pod, namespace)
+    plan = console.read((against,), {}) if against else None
     PROGRESS.step = "reading"
     live = Live(
-        _read_dumps(dumps, context, record, namespace, pod, with_aws=with_aws),
+        _read_dumps(dumps, context, record, namespace, pod, plan, with_aws=with_aws),
         at.replace(tzinfo=timezone.utc) if at else None,
     )
     PROGRESS.step = "looking for causes"
     targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
-    view = doctor_view(live, [diagnose(live, each) for each in targets], () if pod else unused_gpus(live))
+    diagnoses = [diagnose(live, each) for each in targets]
+    comparison = None
+    if plan is not None:
+        from gpu_preflight.doctor.plan import compare
+
+        PROGRESS.step = "comparing"
+        comparison = _usable(compare, live, plan, targets)
+    view = doctor_view(live, diagnoses, () if pod else unused_gpus(live), comparison)
     console.emit(view, form, output)
     console.warn_of_old_data()
     return _exit_code(view, strict)
@@ -421,6 +439,7 @@ def _read_dumps(
     record: str | None,
     namespace: str | None,
     pod: str | None,
+    plan: Input | None,
     *,
     with_aws: bool,
 ) -> Dump:
@@ -435,10 +454,10 @@ def _read_dumps(
     from gpu_preflight.doctor.connection import Cluster
 
     with _usable(Cluster, context) as cluster:
-        collector = Collector(cluster, namespace if pod else None)
+        collector = Collector(cluster, namespace if pod else None, plan.objects if plan is not None else None)
         read = collector.collect(pod.rpartition("/")[2] if pod else None)
         aws = Aws(cluster.program)
-        if with_aws and is_needed(read):
+        if with_aws and (plan is not None or is_needed(read)):
             PROGRESS.step = "reading from AWS"
             aws.collect(cluster.server)
             aws.extend_dump(read)

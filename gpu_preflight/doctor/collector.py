@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
-from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked
+from gpu_preflight.doctor.dump import CONFIG_MAPS, HIDDEN, RESOURCES, Dump, NotLooked, config_map_name
 from gpu_preflight.reading.objects import Object, parse_objects
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, is_expression, mapping, mappings
 
 PAGE = 500
 _CLUSTER_WIDE = frozenset(
@@ -50,7 +51,6 @@ _OF_THE_POD = frozenset(
 # Pods that have ended hold nothing. The pod in question may be one of them, so it is read by name.
 _RUNNING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_HIDDEN = "(hidden)"
 
 
 class Collector:
@@ -59,10 +59,16 @@ class Collector:
     Args:
         api: Answers GET requests.
         namespace: Namespace of the pod in question; ``None`` for all namespaces.
+        planned: Objects of a plan with which the cluster is compared. Then all namespaces are read, the ConfigMaps of
+            the plan too, and the field managers are kept.
     """
 
-    def __init__(self, api: Api, namespace: str | None = None) -> None:
-        self._api, self._namespace = api, namespace
+    def __init__(self, api: Api, namespace: str | None = None, planned: Iterable[Object] | None = None) -> None:
+        self._api, self._namespace, self._compares = api, namespace, planned is not None
+        named = (each for each in planned or () if each.kind == "ConfigMap")
+        maps = {(each.namespace, each.name) for each in named if not is_expression(each.namespace + each.name)}
+        self._maps = sorted({*maps, *(("kube-system", each) for each in CONFIG_MAPS)})
+        self._absent: set[str] = set()
         self._lists: dict[str, dict[str, Any]] = {}
         self._errors: dict[str, str] = {}
         self._missing: set[str] = set()
@@ -82,12 +88,13 @@ class Collector:
                 self._missing.add(resource)
             else:
                 self._list(resource, _path(name, group, versions[0], self._list_namespace(resource)))
-        for each in CONFIG_MAPS:
-            self._get(f"configmap-{each}", f"/api/v1/namespaces/kube-system/configmaps/{each}")
+        for namespace, name in self._maps:
+            place = "" if namespace == "kube-system" else f"{namespace}_"
+            self._get(f"configmap-{place}{name}", f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}")
         return self.dump()
 
     def _list_namespace(self, resource: str) -> str | None:
-        return self._namespace if resource in _OF_THE_POD else None
+        return self._namespace if resource in _OF_THE_POD and not self._compares else None
 
     def _groups(self) -> dict[str, list[str]] | None:
         """Return the versions of each API group, the preferred one first; ``None`` if they aren't readable."""
@@ -114,10 +121,12 @@ class Collector:
 
     def _get(self, name: str, path: str) -> None:
         try:
-            self._lists[name] = projected(mapping(self._ask(path, {})))
+            self._lists[name] = projected(mapping(self._ask(path, {})), with_managers=self._compares)
         except Refused as refused:
             if refused.status != 404:
                 self._errors[name] = str(refused)
+            elif name.startswith("configmap-"):
+                self._absent.add(name)
 
     def _list(self, resource: str, path: str) -> None:
         parameters = {"limit": str(PAGE), **(_RUNNING if resource == "pods" else {})}
@@ -128,7 +137,8 @@ class Collector:
                 answer = mapping(self._ask(path, parameters))
                 version = str(answer.get("apiVersion") or version)
                 own = {"apiVersion": version, "kind": kind}
-                every += [projected({**own, **each}) for each in mappings(answer.get("items"))]
+                items = mappings(answer.get("items"))
+                every += [projected({**own, **each}, with_managers=self._compares) for each in items]
                 following = dig(answer, "metadata", "continue")
                 if not following:
                     break
@@ -152,7 +162,8 @@ class Collector:
 
     def dump(self) -> Dump:
         """Return what was read as a dump."""
-        found = Dump(at=self.at)
+        found = Dump(at=self.at, namespace="" if self._compares else self._namespace or "")
+        found.absent |= {config_map_name(each) for each in self._absent}
         for name, content in sorted(self._lists.items()):
             objects = list(parse_objects(content, name))
             found.objects += objects
@@ -177,10 +188,12 @@ class Collector:
             written.writestr("time.txt", self.at.astimezone(timezone.utc).isoformat())
             for name, content in (*self._lists.items(), *answers.items()):
                 written.writestr(f"{name}.json", json.dumps(content, indent=1) + "\n")
+            if self._namespace and not self._compares:
+                written.writestr("namespace.txt", self._namespace)
             for name in self._missing:
                 written.writestr(f"{name}.err", f"error: the server doesn't have a resource type {name}\n")
-            errors = (*self._errors.items(), *((each.what, each.why) for each in refused))
-            for name, why in errors:
+            errors = [*self._errors.items(), *((each.what, each.why) for each in refused)]
+            for name, why in (*errors, *((each, "NotFound") for each in sorted(self._absent))):
                 written.writestr(f"{name}.err", why + "\n")
 
 
@@ -203,9 +216,15 @@ def _unlike(objects: Iterable[Object]) -> list[Object]:
     return list({(each.kind, each.namespace, each.name): each for each in objects}.values())
 
 
-def projected(content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without parts that no cause reads, and without values that may be secret."""
-    metadata = {key: value for key, value in mapping(content.get("metadata")).items() if key != "managedFields"}
+def projected(content: dict[str, Any], *, with_managers: bool = False) -> dict[str, Any]:
+    """Return an object without parts that no cause reads, and without values that may be secret.
+
+    Args:
+        content: The object.
+        with_managers: Whether to keep the managers of its fields. They have names of fields, and no values.
+    """
+    written = mapping(content.get("metadata"))
+    metadata = {key: value for key, value in written.items() if with_managers or key != "managedFields"}
     if _LAST_APPLIED in mapping(metadata.get("annotations")):
         metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != _LAST_APPLIED}
     found = {**content, "metadata": metadata}
@@ -228,5 +247,5 @@ def _without_environment(value: Any) -> Any:
         return value
     found = {key: _without_environment(each) for key, each in value.items()}
     if isinstance(value.get("env"), list):
-        found["env"] = [{**each, "value": _HIDDEN} if "value" in each else each for each in mappings(value["env"])]
+        found["env"] = [{**each, "value": HIDDEN} if "value" in each else each for each in mappings(value["env"])]
     return found

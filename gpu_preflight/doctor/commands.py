@@ -15,7 +15,8 @@ _HEAD = """\
 # arguments of pods. Secrets aren't read.
 # Usage: sh dump.sh [CLUSTER]   with the name of the EKS cluster, the answers of AWS are written too.
 mkdir -p dump && cd dump || exit 1
-get() { kubectl get "$1" -A -o json > "$1.json" 2> "$1.err" || rm -f "$1.json"; [ -s "$1.err" ] || rm -f "$1.err"; }
+get() { file=$1; shift; kubectl get "$@" -o json > "$file.json" 2> "$file.err" || rm -f "$file.json"
+[ -s "$file.err" ] || rm -f "$file.err"; }
 """
 _AWS = """\
 [ -n "$1" ] || exit 0
@@ -42,14 +43,15 @@ ask quota-g service-quotas get-service-quota --service-code ec2 --quota-code L-D
 """
 
 
+# Resources with many objects that nobody edits. The managers of the fields of others show who changed them.
+_MANY = ("pods", "events", "replicasets.apps", "leases.coordination.k8s.io", "nodeclaims.karpenter.sh")
+
+
 def script() -> str:
     """Return a shell script that writes a dump with kubectl and, for a named cluster, with the AWS CLI."""
-    resources = "\n".join(f"get {each}" for each in RESOURCES)
-    maps = "\n".join(
-        f"kubectl get configmap {each} -n kube-system -o json > configmap-{each}.json 2> /dev/null "
-        f"|| rm -f configmap-{each}.json"
-        for each in CONFIG_MAPS
-    )
+    managed = {each: "" if each in _MANY else " --show-managed-fields" for each in RESOURCES}
+    resources = "\n".join(f"get {each} {each} -A{option}" for each, option in managed.items())
+    maps = "\n".join(f"get configmap-{each} configmap {each} -n kube-system" for each in CONFIG_MAPS)
     return f"{_HEAD}{resources}\n{maps}\n{_AWS}"
 
 

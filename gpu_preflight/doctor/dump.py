@@ -96,6 +96,9 @@ AWS_ANSWERS: Mapping[str, str] = {
     "Quotas": "service-quotas list-service-quotas",
     "Events": "cloudtrail lookup-events",
 }
+# Replaces the values of environment variables in what this program reads from a cluster.
+HIDDEN = "(hidden)"
+_CONFIG_MAP = "configmap-"
 _SUFFIXES = (".json", ".yaml", ".yml")
 _MAX_LOG_BYTES = 1024**2
 _MAX_RECORD_BYTES = 1024**3
@@ -132,6 +135,8 @@ class Dump:
         logs: The last lines of each container, by (namespace, pod, container).
         unread: Files that hold nothing known, with the reason.
         at: When it was recorded; ``None`` for files of kubectl, which don't say so.
+        namespace: The namespace to which lists are limited, because one pod was asked for; empty without a limit.
+        absent: ConfigMaps that certainly don't exist, as ``namespace/name``.
     """
 
     objects: list[Object] = field(default_factory=list)
@@ -144,6 +149,8 @@ class Dump:
     logs: dict[tuple[str, str, str], str] = field(default_factory=dict)
     unread: list[NotLooked] = field(default_factory=list)
     at: datetime | None = None
+    namespace: str = ""
+    absent: set[str] = field(default_factory=set)
 
 
 def read_dump(paths: Iterable[str]) -> Dump:
@@ -187,6 +194,8 @@ def _read_record(file: Path, found: Dump) -> None:
             raise UnusableInput(f"{file}: must be a file that --record wrote, got {error}") from None
         time = Path(folder) / "time.txt"
         found.at = parse_time(time.read_text().strip()) if time.is_file() else None
+        namespace = Path(folder) / "namespace.txt"
+        found.namespace = namespace.read_text().strip() if namespace.is_file() else ""
         for each in sorted(Path(folder).iterdir()):
             _read_file(each, found, named=False)
 
@@ -221,8 +230,16 @@ def _read_error(name: str, text: str, found: Dump) -> None:
     if kind is not None and _NO_SUCH_RESOURCE.search(text):
         found.complete.add(kind)
         found.unknown_kinds.add(kind)
+    elif name.startswith(_CONFIG_MAP) and "NotFound" in text:
+        found.absent.add(config_map_name(name))
     elif line:
         found.refused.append(NotLooked(name, line))
+
+
+def config_map_name(file: str) -> str:
+    """Return namespace and name of the ConfigMap in ``configmap-NAME`` or ``configmap-NAMESPACE_NAME``."""
+    namespace, _, name = file.removeprefix(_CONFIG_MAP).rpartition("_")
+    return f"{namespace or 'kube-system'}/{name}"
 
 
 def _read_documents(file: Path, found: Dump) -> None:

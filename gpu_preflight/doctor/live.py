@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpu_facts.labels import COMPUTE_TYPE, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, resources
 from gpu_facts.resources import NVIDIA
@@ -231,7 +232,8 @@ class Live:
     def config_map(self, name: str, namespace: str = "kube-system") -> Object | None:
         """Return a ConfigMap; ``None`` if it isn't in the dump. ConfigMaps are never listed."""
         found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
-        if found is None and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
+        is_absent = f"{namespace}/{name}" in self.dump.absent
+        if found is None and not is_absent and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
             self._asked[name] = NotLooked(f"configmap {name}", f"kubectl get configmap {name} -n {namespace}")
         return found
 
@@ -453,7 +455,16 @@ class Live:
         groups = {
             each.key: each for file, answer in self.dump.aws.get("nodegroup", ()) for each in [_group(file, answer)]
         }
-        return Input(groups, tuple(each for each in self.dump.objects if each.kind != "Event"), ())
+        objects = tuple(each for each in self.dump.objects if each.kind != "Event")
+        return Input(groups, objects, (), assumed=frozenset(self._working_autoscalers()))
+
+    def _working_autoscalers(self) -> Iterator[str]:
+        """Yield the autoscalers that reach AWS, so that they have a role. The dump doesn't have IAM roles."""
+        nodes = self._by_kind.get("Node", ())
+        if any(NODE_POOL in each.labels and COMPUTE_TYPE not in each.labels for each in nodes):
+            yield "karpenter"
+        if self.autoscaler_status.get("nodeGroups"):
+            yield "cluster-autoscaler"
 
     @cached_property
     def case(self) -> Case:

@@ -50,7 +50,8 @@ def patch_command(each: Object, body: Any) -> str:
     """Return the command that applies a patch to an object."""
     name, text = shlex.quote(each.name), shlex.quote(json.dumps(body, separators=(",", ":")))
     # Custom resources have no strategic merge patch.
-    kind = "" if not each.group or "." not in each.group or each.group.endswith(".k8s.io") else " --type merge"
+    is_built_in = "." not in each.group or (each.group.endswith(".k8s.io") and not each.group.endswith(".x-k8s.io"))
+    kind = "" if is_built_in else " --type merge"
     resource = f"{each.kind.lower()}.{each.group}" if "." in each.group else each.kind.lower()
     namespace = f" -n {shlex.quote(each.namespace)}" if "namespace" in str(each.content.get("metadata")) else ""
     return f"kubectl patch {resource} {name}{namespace}{kind} -p {text}"

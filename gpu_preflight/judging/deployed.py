@@ -63,10 +63,15 @@ def differ(before: Any, after: Any) -> bool:
 
 def moved(name: str, before: Any, after: Any) -> str:
     """Return the change of a value in one line. For long values, return the part around the first difference."""
+    return f"{name}: {' -> '.join(value_texts(before, after))}"
+
+
+def value_texts(before: Any, after: Any) -> tuple[str, str]:
+    """Return two values as texts. For long values, return the part around the first difference."""
     texts = _text(before), _text(after)
     pairs = enumerate(zip(*texts, strict=False))
     alike = next((index for index, (one, other) in pairs if one != other), min(map(len, texts)))
-    return f"{name}: {' -> '.join(_cut(each, alike) for each in texts)}"
+    return _cut(texts[0], alike), _cut(texts[1], alike)
 
 
 def leaf_changes(name: str, before: Any, after: Any, *, joint: str = ".") -> list[str]:

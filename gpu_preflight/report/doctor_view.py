@@ -9,8 +9,10 @@ from gpu_facts.light import dataclass
 from gpu_preflight.doctor.catalogue import TITLES
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.diagnosis import Diagnosis, grouped
+from gpu_preflight.doctor.difference import Difference
 from gpu_preflight.doctor.dump import NotLooked
 from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.plan import Comparison
 from gpu_preflight.doctor.unused import UnusedGpus
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.finding_view import OutcomeView, outcome
@@ -87,6 +89,9 @@ class DoctorView(OutcomeView):
         diagnoses: The pods that don't run, grouped by owner and first cause.
         nodes: Nodes with idle or unusable GPUs; empty if one pod was named.
         not_looked: What the dump doesn't have, so that some causes are neither found nor excluded.
+        compared: Number of objects and node groups of the plan that were compared; ``None`` without ``--against``.
+        differences: Differences between the plan and the cluster, those that stop pods first.
+        not_compared: Parts of the plan that weren't compared.
     """
 
     command: Literal["doctor"] = "doctor"
@@ -95,18 +100,28 @@ class DoctorView(OutcomeView):
     diagnoses: tuple[DiagnosisView, ...]
     nodes: tuple[UnusedGpus, ...]
     not_looked: tuple[NotLooked, ...]
+    compared: int | None = None
+    differences: tuple[Difference, ...] = ()
+    not_compared: tuple[NotLooked, ...] = ()
 
 
-def doctor_view(live: Live, diagnoses: Sequence[Diagnosis], nodes: Iterable[UnusedGpus] = ()) -> DoctorView:
+def doctor_view(
+    live: Live,
+    diagnoses: Sequence[Diagnosis],
+    nodes: Iterable[UnusedGpus] = (),
+    comparison: Comparison | None = None,
+) -> DoctorView:
     """Return the result of `doctor`.
 
     Args:
         live: The cluster.
         diagnoses: The answers for the pods in question.
         nodes: Nodes with idle or unusable GPUs.
+        comparison: The differences from a plan; ``None`` without a plan.
     """
     views = tuple(_diagnosis_view(live, each) for each in grouped(diagnoses))
-    fails = any(each.causes for each in views)
+    differences = comparison.differences if comparison is not None else ()
+    fails = any(each.causes for each in views) or any(each.stops for each in differences)
     return DoctorView(
         outcome=outcome(fails=fails, unknown=any(not each.causes for each in views if each.headline)),
         at=live.time_text(live.now),
@@ -114,6 +129,9 @@ def doctor_view(live: Live, diagnoses: Sequence[Diagnosis], nodes: Iterable[Unus
         diagnoses=views,
         nodes=tuple(nodes),
         not_looked=tuple(live.not_looked),
+        compared=comparison.compared if comparison is not None else None,
+        differences=differences,
+        not_compared=comparison.not_compared if comparison is not None else (),
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpu_preflight.doctor.dump import parse_time, without_permission
-from gpu_preflight.report.wording import ANSWERS, money
+from gpu_preflight.report.wording import ANSWERS, count, money
 
 if TYPE_CHECKING:
     from gpu_preflight.doctor.cause import Evidence
+    from gpu_preflight.doctor.difference import Difference
     from gpu_preflight.doctor.dump import NotLooked
     from gpu_preflight.doctor.unused import UnusedGpus
     from gpu_preflight.report.doctor_view import CauseView, DiagnosisView, DoctorView
@@ -43,8 +44,7 @@ def _duration(then: datetime, now: datetime) -> str:
 def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
     """Yield the lines of a diagnosis below its headline."""
     if len(view.pods) > 1:
-        more = f" and {len(view.pods) - _MAX_NAMES} more" if len(view.pods) > _MAX_NAMES else ""
-        yield "pods", ", ".join(view.pods[:_MAX_NAMES]) + more, ""
+        yield "pods", _listed(view.pods), ""
     for place, cause in enumerate(view.causes):
         label = "effect" if cause.is_effect else "cause"
         is_whole = not place and cause.message[-40:] in view.headline
@@ -90,6 +90,41 @@ def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:
             yield "reported", evidence_text(each, at), "dim"
     if view.disagreement:
         yield "disagree", view.disagreement, "unknown"
+
+
+def difference_rows(each: Difference, at: str) -> Iterator[Row]:
+    """Yield the lines of a difference from the plan below its message."""
+    if each.stops:
+        them = "it" if len(each.stops) == 1 else "them"
+        yield "stops", f"{_listed(each.stops)}: with the planned value, the simulation runs {them}", "no"
+    if each.changed_by:
+        when = age(each.changed_at, at)
+        yield "written", f"last by {each.changed_by}{f', {when}' if when else ''}", ""
+    if each.autoscaler:
+        yield "autoscaler", each.autoscaler, "dim"
+    yield "fix", each.fix, ""
+    if each.command:
+        yield "command", each.command, "command"
+
+
+def not_compared_texts(view: DoctorView) -> list[str]:
+    """Return the parts of the plan that weren't compared, one line for each reason."""
+    found: dict[str, list[str]] = {}
+    for each in view.not_compared:
+        found.setdefault(each.why, []).append(each.what)
+    return [f"{_listed(each)}: {why}" for why, each in found.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else "")
+
+
+def plan_headline(view: DoctorView) -> str:
+    """Return how many differences from the plan there are; empty without a plan."""
+    if view.compared is None:
+        return ""
+    found = count(len(view.differences), "difference") if view.differences else "No difference"
+    return f"{found} from the plan: {count(view.compared, 'planned object')} compared"
 
 
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:

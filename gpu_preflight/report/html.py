@@ -493,15 +493,34 @@ def _results(workload: Fate) -> Iterator[str]:
         yield tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
 
 
+def _doctor_cells(rows: Iterable[tuple[str, str, str]]) -> list[tuple[str, str | Html]]:
+    return [(label, tag("code", text) if style == "command" else text) for label, text, style in rows]
+
+
 def _doctor(view: DoctorView) -> Iterator[Html]:
-    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
+    from gpu_preflight.report.doctor_wording import (
+        NODES,
+        difference_rows,
+        node_rows,
+        not_compared_texts,
+        not_looked_text,
+        plan_headline,
+        rows,
+    )
 
     for each in view.diagnoses:
-        listed = [
-            (label, tag("code", text) if style == "command" else text) for label, text, style in rows(each, view.at)
-        ]
+        listed = _doctor_cells(rows(each, view.at))
         title = each.headline if len(view.diagnoses) > 1 else "Causes"
         yield tag("section", tag("h2", title), table(("", ""), listed, caption="Causes, evidence and fixes"))
+    if headline := plan_headline(view):
+        parts = [tag("h2", headline)]
+        for one in view.differences:
+            cells = _doctor_cells(difference_rows(one, view.at))
+            parts += [tag("h3", one.message), table(("", ""), cells, caption="Difference and fix")]
+        if view.not_compared:
+            skipped = [tag("li", each) for each in not_compared_texts(view)]
+            parts += [tag("h3", "Not compared"), tag("ul", joined(*skipped))]
+        yield tag("section", *parts)
     if view.nodes:
         rows_of_nodes = [tuple(each) for each in node_rows(view)]
         yield tag(

@@ -459,22 +459,38 @@ def _rules(view: RulesView) -> Iterator[str]:
 
 
 def _doctor(view: DoctorView) -> Iterator[str]:
-    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
+    from gpu_preflight.report.doctor_wording import (
+        NODES,
+        difference_rows,
+        node_rows,
+        not_compared_texts,
+        not_looked_text,
+        plan_headline,
+        rows,
+    )
 
     yield _headline(view)
     for each in view.diagnoses:
         if len(view.diagnoses) > 1:
             yield f"#### {escape_markdown(each.headline, longest=_LONGEST_HEADLINE)}"
-        cells = [
-            (label, code(text) if style == "command" else escape_markdown(text))
-            for label, text, style in rows(each, view.at)
-        ]
-        yield table(("", ""), cells)
+        yield table(("", ""), _doctor_cells(rows(each, view.at)))
+    if headline := plan_headline(view):
+        yield f"### {headline}"
+    for one in view.differences:
+        yield f"#### {escape_markdown(one.message, longest=_LONGEST_HEADLINE)}"
+        yield table(("", ""), _doctor_cells(difference_rows(one, view.at)))
+    if view.not_compared:
+        skipped = [(escape_markdown(each),) for each in not_compared_texts(view)]
+        yield details(f"Not compared ({len(skipped)})", table(("What",), skipped))
     if view.nodes:
         yield details(f"Nodes with idle or unusable GPUs ({len(view.nodes)})", table(NODES, _escaped(node_rows(view))))
     if view.not_looked:
         listed = [(escape_markdown(not_looked_text(each)),) for each in view.not_looked]
         yield details(f"Not looked at ({len(listed)})", table(("What",), listed))
+
+
+def _doctor_cells(rows: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    return [(label, code(text) if style == "command" else escape_markdown(text)) for label, text, style in rows]
 
 
 def _escaped(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:

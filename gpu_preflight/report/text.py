@@ -358,22 +358,42 @@ def _rules(view: RulesView) -> Iterator[Part]:
         yield from map(line, (f"why: {each.why}", f"fix: {each.fix}", f"source: {each.source}", f"place: {each.place}"))
 
 
+def _doctor_rows(rows: Iterator[tuple[str, str, str]]) -> Iterator[Part]:
+    listed: list[tuple[Text, Text]] = []
+    for label, text, style in rows:
+        if style == "command":
+            yield from [Listing(listed)] if listed else []
+            yield command(text)
+            listed = []
+        else:
+            listed.append((line(label, "dim"), line(text, style, whole=True)))
+    yield from [Listing(listed)] if listed else []
+
+
 def _doctor(view: DoctorView) -> Iterator[Part]:
-    from gpu_preflight.report.doctor_wording import NODES, node_rows, not_looked_text, rows
+    from gpu_preflight.report.doctor_wording import (
+        NODES,
+        difference_rows,
+        node_rows,
+        not_compared_texts,
+        not_looked_text,
+        plan_headline,
+        rows,
+    )
 
     if len(view.diagnoses) != 1:
         yield line(view.headline, "bold")
     for each in view.diagnoses:
         yield heading(each.headline, "no" if each.causes else "unknown")
-        listed: list[tuple[Text, Text]] = []
-        for label, text, style in rows(each, view.at):
-            if style == "command":
-                yield from [Listing(listed)] if listed else []
-                yield command(text)
-                listed = []
-            else:
-                listed.append((line(label, "dim"), line(text, style, whole=True)))
-        yield from [Listing(listed)] if listed else []
+        yield from _doctor_rows(rows(each, view.at))
+    if headline := plan_headline(view):
+        yield heading(headline)
+    for one in view.differences:
+        yield heading(one.message, "no" if one.stops else "unknown")
+        yield from _doctor_rows(difference_rows(one, view.at))
+    if view.not_compared:
+        yield heading("Not compared", "dim")
+        yield from (line(f"  {each}", "dim") for each in not_compared_texts(view))
     if view.nodes:
         yield heading("Nodes with idle or unusable GPUs")
         yield table(NODES, node_rows(view), right=NODES[3:6])
