@@ -53,6 +53,7 @@ NOUNS = {
     "gpu_preflight.rules": "rules",
     "gpu_preflight.judging": "Report Review",
     "gpu_preflight.remedies": "Remedy Change",
+    "gpu_preflight.doctor": "Live Cause",
     "gpu_preflight.report": "check_view render",
     "gpu_preflight.command_line": "check explain review",
     "gpu_constructs.synth_check": "check_gpus",

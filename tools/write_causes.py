@@ -1,6 +1,6 @@
 """Write docs/reference/causes.md: the causes that doctor knows, how each is tested, and real output for the commonest.
 
-The output is that of the dumps in tests/preflight/doctor. Planted dumps come from a real API server.
+The output comes from the dumps in tests/preflight/doctor. Planted dumps come from a real API server.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ GROUPS = {
 COMMONEST = ("G1", "E1", "C4", "E2", "G5", "J2", "J8", "P5", "G18", "G9")
 COMMON = """## Output for the ten commonest causes
 
-The order is that of public reports. Each output is real, and its dump is in `tests/preflight/doctor`.
+They are ordered by the number of public reports. Each output is real, and its dump is in `tests/preflight/doctor`.
 """
 
 

@@ -31,7 +31,7 @@ COMMANDS = ("check", "explain", "review", "doctor", "instances", "rules")
 LEFT_OUT = frozenset(
     (
         *("also", "color", "config", "help", "html", "output", "show_settings", "write_baseline"),
-        # Of doctor: the process of a tool has no network.
+        # Options of doctor that need a network, which the process of a tool doesn't have.
         *("with_aws", "context", "print_commands", "print_policy", "record"),
     )
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpu_facts.charts import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_preflight.command_line import console
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -180,10 +181,10 @@ class FormatFile(click.ParamType[Any]):
 
 # Names of programs that users may write for a component.
 _PROGRAMS = {
-    "nvidia-device-plugin": "device-plugin",
+    DEVICE_PLUGIN: "device-plugin",
     "k8s-device-plugin": "device-plugin",
-    "gpu-operator": "device-plugin",
-    "aws-efa-k8s-device-plugin": "efa-device-plugin",
+    GPU_OPERATOR: "device-plugin",
+    EFA_DEVICE_PLUGIN: "efa-device-plugin",
 }
 
 

@@ -1,6 +1,6 @@
-"""Reads from AWS what decides about new nodes of a cluster. Each call is a Describe, List or Get.
+"""Reads the state of AWS that decides about new nodes of a cluster. Each call is a Describe, List or Get.
 
-The name of the cluster, the Region and the profile are those of the program for credentials in the kubeconfig. If EKS
+The program for credentials in the kubeconfig has the name of the cluster, the Region and the profile. If EKS
 names another endpoint for that cluster, nothing else is read.
 
 Source: https://docs.aws.amazon.com/cli/latest/reference/eks/get-token.html (2026-11)
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from gpu_facts.labels import CLUSTER_TAG
 from gpu_preflight.doctor.dump import AWS_ANSWERS, Dump, NotLooked
 from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 
@@ -20,7 +21,7 @@ from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 # Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (2026-11)
 _QUOTAS = ("L-417A185B", "L-DB2E81BA")
 _MAX_ACTIVITIES = 20
-_OWNED = "kubernetes.io/cluster/"
+_OWNED = CLUSTER_TAG
 # Fields that may hold secrets.
 _HIDDEN = ("UserData",)
 

@@ -371,7 +371,7 @@ class ControllerFault:
     Attributes:
         text: The fault, to follow the name of its Deployment.
         evidence: The values that show it.
-        fix: What to do.
+        fix: One action that removes the fault.
         command: A command that shows more.
     """
 

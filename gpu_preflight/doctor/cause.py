@@ -39,7 +39,7 @@ class Clock:
     """A component that waits for something.
 
     Attributes:
-        waits_for: The event for which it waits, and what happens then.
+        waits_for: The event for which it waits, and the action that follows.
         since: When it began, in UTC, as RFC 3339; empty if that isn't known.
         takes: How long that takes, in words.
         source: Where the duration is documented.

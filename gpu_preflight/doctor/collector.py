@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
 from gpu_preflight.doctor.dump import CONFIG_MAPS, HIDDEN, RESOURCES, Dump, NotLooked, config_map_name
@@ -67,7 +69,7 @@ class Collector:
         self._api, self._namespace, self._compares = api, namespace, planned is not None
         named = (each for each in planned or () if each.kind == "ConfigMap")
         maps = {(each.namespace, each.name) for each in named if not is_expression(each.namespace + each.name)}
-        self._maps = sorted({*maps, *(("kube-system", each) for each in CONFIG_MAPS)})
+        self._maps = sorted({*maps, *((KUBE_SYSTEM, each) for each in CONFIG_MAPS)})
         self._absent: set[str] = set()
         self._lists: dict[str, dict[str, Any]] = {}
         self._errors: dict[str, str] = {}
@@ -89,7 +91,7 @@ class Collector:
             else:
                 self._list(resource, _path(name, group, versions[0], self._list_namespace(resource)))
         for namespace, name in self._maps:
-            place = "" if namespace == "kube-system" else f"{namespace}_"
+            place = "" if namespace == KUBE_SYSTEM else f"{namespace}_"
             self._get(f"configmap-{place}{name}", f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}")
         return self.dump()
 
@@ -199,8 +201,8 @@ class Collector:
 
 # The version of a group whose versions aren't known.
 _GUESSED = {
-    "karpenter.k8s.aws": "v1",
-    "kueue.x-k8s.io": "v1beta1",
+    KARPENTER_AWS_DOMAIN: "v1",
+    KUEUE_DOMAIN: "v1beta1",
     "jobset.x-k8s.io": "v1alpha2",
     "keda.sh": "v1alpha1",
 }

@@ -43,7 +43,7 @@ ask quota-g service-quotas get-service-quota --service-code ec2 --quota-code L-D
 """
 
 
-# Resources with many objects that nobody edits. The managers of the fields of others show who changed them.
+# Resources with many objects, which people don't edit. For other resources, the field managers show who changed them.
 _MANY = ("pods", "events", "replicasets.apps", "leases.coordination.k8s.io", "nodeclaims.karpenter.sh")
 
 

@@ -24,7 +24,7 @@ _DEFAULT_FILE = "~/.kube/config"
 _EXEC = "client.authentication.k8s.io/"
 _FORBIDDEN, _TOO_MANY = (401, 403), 429
 SECONDS_PER_REQUEST = 5.0
-# The whole collection. What isn't read until then is "not looked at".
+# Limit of the whole collection. Lists that aren't read by then are "not looked at".
 SECONDS = 20.0
 _MAX_WAIT = 5.0
 _MISSING = "install gpu-constructs[doctor], or write a dump with 'gpu-constructs doctor --print-commands'"

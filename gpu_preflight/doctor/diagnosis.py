@@ -1,10 +1,11 @@
-"""The answer for a pod: its causes in order, the fixes that were tried, and what other components report."""
+"""The answer for a pod: its causes in order, the fixes that were tried, and messages of other components."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 
+from gpu_facts.charts import KAI_SCHEDULER
 from gpu_facts.light import dataclass
 from gpu_preflight.doctor.catalogue import Ranking, ranked
 from gpu_preflight.doctor.cause import Cause, Evidence
@@ -36,7 +37,7 @@ _GROUPS = (
     "pod_scaling",
 )
 # Components whose messages are a second opinion.
-_OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", "kai-scheduler")
+_OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", KAI_SCHEDULER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Diagnosis:
         verdict: The simulated result of its workload; ``None`` if it isn't a GPU workload of the simulation.
         tried: Where the pod runs after the fix of the first cause is applied to the dump; empty if it still doesn't.
         remedies: Other changes of the workload or of a pool after which the simulation runs it.
-        opinions: What the scheduler and the autoscaler report about it, the newest of each.
+        opinions: Messages of the scheduler and the autoscaler about it, the newest of each.
     """
 
     target: Target

@@ -33,7 +33,7 @@ class Difference:
         planned: The planned value; ``none`` without one.
         live: The value in the cluster; ``none`` without one.
         message: The difference in one sentence without a period.
-        autoscaler: What the autoscaler of these nodes reports; empty if the dump doesn't have it.
+        autoscaler: Status of the autoscaler of these nodes; empty if the dump doesn't have it.
         changed_by: The field manager that last wrote the field, such as ``kubectl-edit``; empty if it isn't known.
         changed_at: When that was, in UTC, as RFC 3339; empty if it isn't known.
         stops: Pods that don't run, and that run in the simulation with the planned value.
@@ -77,7 +77,7 @@ def make_difference(
     Args:
         title: Title of the object.
         found: The field.
-        autoscaler: What the autoscaler reports.
+        autoscaler: Status of the autoscaler.
         by: The field manager that last wrote the field.
         when: When that was.
         command: The command that sets the planned value.

@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import Document, UnusableInput, is_folder, is_list, parse, read_text
 from gpu_preflight.reading.folder_files import walk
@@ -96,7 +97,7 @@ AWS_ANSWERS: Mapping[str, str] = {
     "Quotas": "service-quotas list-service-quotas",
     "Events": "cloudtrail lookup-events",
 }
-# Replaces the values of environment variables in what this program reads from a cluster.
+# Replaces the values of environment variables in objects that this program reads from a cluster.
 HIDDEN = "(hidden)"
 _CONFIG_MAP = "configmap-"
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -134,7 +135,7 @@ class Dump:
         aws: Answers of the AWS CLI by their key, each as (file, answer).
         logs: The last lines of each container, by (namespace, pod, container).
         unread: Files that hold nothing known, with the reason.
-        at: When it was recorded; ``None`` for files of kubectl, which don't say so.
+        at: When it was recorded; ``None`` for files of kubectl, which don't have that time.
         namespace: The namespace to which lists are limited, because one pod was asked for; empty without a limit.
         absent: ConfigMaps that certainly don't exist, as ``namespace/name``.
     """
@@ -239,7 +240,7 @@ def _read_error(name: str, text: str, found: Dump) -> None:
 def config_map_name(file: str) -> str:
     """Return namespace and name of the ConfigMap in ``configmap-NAME`` or ``configmap-NAMESPACE_NAME``."""
     namespace, _, name = file.removeprefix(_CONFIG_MAP).rpartition("_")
-    return f"{namespace or 'kube-system'}/{name}"
+    return f"{namespace or KUBE_SYSTEM}/{name}"
 
 
 def _read_documents(file: Path, found: Dump) -> None:

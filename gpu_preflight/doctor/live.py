@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import COMPUTE_TYPE, NODE_POOL
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, resources
@@ -229,7 +230,7 @@ class Live:
             self._asked[kind] = NotLooked(resource, why or cut)
         return None
 
-    def config_map(self, name: str, namespace: str = "kube-system") -> Object | None:
+    def config_map(self, name: str, namespace: str = KUBE_SYSTEM) -> Object | None:
         """Return a ConfigMap; ``None`` if it isn't in the dump. ConfigMaps are never listed."""
         found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
         is_absent = f"{namespace}/{name}" in self.dump.absent
@@ -246,7 +247,7 @@ class Live:
 
     @property
     def not_looked(self) -> list[NotLooked]:
-        """What a cause needed and the dump doesn't have, and what wasn't readable."""
+        """Lists that a cause needed and the dump doesn't have, and those that weren't readable."""
         every = [*self._asked.values(), *self.dump.refused, *self.dump.unread]
         return sorted({each.what: each for each in reversed(every)}.values(), key=lambda each: each.what)
 

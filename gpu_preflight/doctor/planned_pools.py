@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_facts.labels import NODE_GROUP, NODE_POOL
+from gpu_facts.labels import AUTOSCALED_BY_TAG, NODE_GROUP, NODE_POOL
 from gpu_preflight.doctor.difference import (
     Found,
     Repair,
@@ -43,7 +43,7 @@ _SCALING = "ScalingConfig"
 # Sizes of a managed group, with the names that an Auto Scaling group and Cluster Autoscaler use.
 _SIZES = {"MinSize": ("MinSize", "minSize"), "MaxSize": ("MaxSize", "maxSize")}
 _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack-name"
-_AUTOSCALED = "k8s.io/cluster-autoscaler/"
+_AUTOSCALED = AUTOSCALED_BY_TAG
 # eksctl adds labels with this prefix.
 _EKSCTL = "alpha.eksctl.io/"
 # Taints that Kubernetes, autoscalers and drivers add to nodes and remove.
@@ -290,7 +290,7 @@ def _node_differences(
         selected: The label of its nodes, and its value.
         labels: Labels that the plan sets.
         own: Labels and taints of the deployed pool. Its own differences aren't repeated for each node.
-        view: What its autoscaler reports.
+        view: Status of its autoscaler.
     """
     key, value = selected
     nodes = [each for each in live.nodes if known_text(each.labels.get(key)) == value]

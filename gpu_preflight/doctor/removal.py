@@ -1,4 +1,4 @@
-"""What keeps a node without GPU pods: its pods, annotations, budgets, the min of its group, delays, finalizers.
+"""Reasons why a node without GPU pods stays: its pods, annotations, budgets, the min of its group, delays, finalizers.
 
 Karpenter reports what blocks it in events. Cluster Autoscaler writes it to its log only, so it is computed here.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import DO_NOT_DISRUPT, NODE_GROUP, NODE_POOL, SAFE_TO_EVICT
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.live import Live, is_daemon
@@ -20,7 +21,7 @@ from gpu_preflight.model.label_values import equal, exactly, requirement
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
-_SYSTEM = "kube-system"
+_SYSTEM = KUBE_SYSTEM
 _MIRROR = "kubernetes.io/config.mirror"
 _TERMINATION = "karpenter.sh/termination"
 _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -50,7 +51,7 @@ def removal_blockers(live: Live, node: Object) -> Iterator[str]:
 
 
 def is_leaving(live: Live, node: Object) -> bool:
-    """Whether somebody wants to remove a node: it is cordoned or deleted, or Karpenter can't consolidate it."""
+    """Whether a node should go: it is cordoned or deleted, or Karpenter can't consolidate it."""
     if node.spec.get("unschedulable") is True or dig(node.content, "metadata", "deletionTimestamp"):
         return True
     claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
@@ -95,7 +96,7 @@ def _event(live: Live, node: Object, claim: Object | None, reason: str) -> str:
 
 
 def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[str]:
-    """Yield what Karpenter reports, and what it would respect."""
+    """Yield Karpenter's messages, and settings that it respects."""
     for each in (node, claim):
         if each is not None and each.annotations.get(DO_NOT_DISRUPT) == "true":
             yield f"D4: {each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"

@@ -7,14 +7,14 @@ from functools import partial
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.hardware.regions import usd_per_hour
-from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL, REGION
 from gpu_facts.light import dataclass
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.removal import is_leaving, removal_blockers
 from gpu_preflight.reading.objects import Object
 
-_REGION = "topology.kubernetes.io/region"
+_REGION = REGION
 # Their False or True status means that a GPU or the node has a fault.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-health.html (2026-11)
 _HEALTHY_IF_TRUE = ("Ready", "AcceleratedHardwareReady", "KernelReady", "NetworkingReady", "StorageReady")
@@ -31,7 +31,7 @@ class UnusedGpus:
         idle: Allocatable GPUs that no pod requests.
         unusable: GPUs of the instance type that the node doesn't offer.
         usd_per_hour: On-demand list price of the node, US dollars an hour; ``None`` if it isn't known.
-        why: What keeps it, or what its conditions report; empty if nothing is known.
+        why: Why it stays, or its bad conditions; empty if nothing is known.
     """
 
     node: str

@@ -64,7 +64,7 @@ class DiagnosisView:
             or doesn't suffice.
         simulation: Whether the pods run in the simulation; ``None`` if it has no result.
         alternatives: Other changes after which the simulation runs the pods.
-        opinions: What the scheduler and the autoscaler report.
+        opinions: Messages of the scheduler and the autoscaler.
         disagreement: How the simulation and the scheduler disagree; empty if they don't.
     """
 
@@ -88,7 +88,7 @@ class DoctorView(OutcomeView):
         headline: The result in one sentence.
         diagnoses: The pods that don't run, grouped by owner and first cause.
         nodes: Nodes with idle or unusable GPUs; empty if one pod was named.
-        not_looked: What the dump doesn't have, so that some causes are neither found nor excluded.
+        not_looked: Lists that the dump doesn't have, so that some causes are neither found nor excluded.
         compared: Number of objects and node groups of the plan that were compared; ``None`` without ``--against``.
         differences: Differences between the plan and the cluster, those that stop pods first.
         not_compared: Parts of the plan that weren't compared.

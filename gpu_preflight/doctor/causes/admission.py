@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Iterator
 
+from gpu_facts.labels import ENFORCED_LEVEL, KUEUE_QUEUE
 from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, show
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence
@@ -25,7 +26,7 @@ _POLICY = regex(r"ValidatingAdmissionPolicy '([^']+)'.*? denied request: (.*)")
 _UNREACHABLE = regex(r'failed calling webhook "([^"]+)": (.*)')
 _SECURITY = regex(r'violates PodSecurity "([^"]+)": (.*)')
 _LIMIT_RANGE = regex(r"((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)")
-_QUEUE = "kueue.x-k8s.io/queue-name"
+_QUEUE = KUEUE_QUEUE
 _FARGATE = "fargate-scheduler"
 
 
@@ -58,7 +59,7 @@ def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confid
         namespace = live.object("Namespace", owner.namespace)
         text = f"Pod Security level {level} of namespace {owner.namespace} refuses the pods of {who}: {why}"
         fix = f"change the pod, or allow privileged pods in namespace {owner.namespace} if it is one of system software"
-        label = "pod-security.kubernetes.io/enforce"
+        label = ENFORCED_LEVEL
         seen = namespace is not None and label in namespace.labels
         return Cause("A4", who, text, "proven" if seen else confidence, (evidence,), fix)
     if found := _RUNTIME_CLASS.search(message):

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any
 
 from gpu_facts.light import regex
+from gpu_facts.resources import GPU
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
     Group,
@@ -224,7 +225,7 @@ def _templates(
         )
         yield Cause("C21", subject, message, "likely", shown, "set the min size of the node group to 1")
         return
-    device = next(iter(target.devices), "nvidia.com/gpu")
+    device = next(iter(target.devices), GPU)
     lacking = max((count for count, text in parts if f"Insufficient {device}" in text), default=0)
     total = sum(1 for each in every if each.status)
     others = total - sum(1 for each in capable if each.status) if total else 0

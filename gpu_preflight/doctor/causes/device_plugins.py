@@ -61,7 +61,7 @@ class Manager:
 
     Attributes:
         title: Its name in messages.
-        device: What it registers.
+        device: The resource that it registers.
         absent: Id of the cause that none is installed.
         labels: Id of the cause that it doesn't select the node.
         taints: Id of the cause that it doesn't tolerate a taint of the node.
@@ -285,7 +285,7 @@ def _image(node: Object) -> str:
 
 
 def _own_plugin(live: Live, node: Object) -> Cause:
-    """Return the cause for a node whose image has a device plugin of its own."""
+    """Return the cause for a node whose image contains a device plugin."""
     evidence = (*amounts(live, node, GPU), Evidence(f"Node {node.name}", "status.nodeInfo.osImage", _image(node)))
     variant = _BOTTLEROCKET.search(_image(node))
     if variant and "nvidia" not in variant["variant"]:

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from itertools import islice
 from shlex import join
 
+from gpu_facts.charts import DCGM_SERVER
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import regex
+from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, MAX_NODES, nodes_without_devices, waits_for_a_node
 from gpu_preflight.doctor.live import Condition, Live, Target
@@ -74,7 +76,7 @@ def _fails(live: Live, pod: Object) -> bool:
 
 def _is_health_taint(key: str) -> bool:
     """Whether NVSentinel's examples use the key. Source: docs/INTEGRATIONS.md, "Default Taint Examples"."""
-    return key.startswith("nvidia.com/") and key.endswith("-error")
+    return key.startswith(NVIDIA) and key.endswith("-error")
 
 
 def _faults(live: Live, node: Object) -> Iterator[Cause]:
@@ -159,7 +161,7 @@ def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         return
     row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
     reported = live.condition(node, _ACCELERATORS)
-    servers = [each for each in live.objects("DaemonSet") if each.name.startswith("dcgm-server")]
+    servers = [each for each in live.objects("DaemonSet") if each.name.startswith(DCGM_SERVER)]
     desired = [mapping(each.content.get("status")).get("desiredNumberScheduled") for each in servers]
     evidence = [Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])]
     if servers and not any(desired):

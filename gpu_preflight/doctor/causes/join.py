@@ -13,6 +13,7 @@ from contextlib import suppress
 from shlex import quote
 from typing import Any
 
+from gpu_facts.charts import AWS_NODE
 from gpu_facts.light import dataclass
 from gpu_preflight.doctor.capacity import (
     Group,
@@ -277,7 +278,7 @@ def _admits(group: Mapping[str, Any], sources: set[str]) -> bool:
 
 
 def _console(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
-    """J6: what nodeadm writes to the console."""
+    """J6: errors of nodeadm in the console output."""
     for output in live.aws("Output"):
         text = str(output)
         with suppress(ValueError):
@@ -310,7 +311,7 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
     if own is not None and target.pod is not None and live.object_events(target.pod, reason="FailedCreatePodSandBox"):
         nodes += [own] if is_ready(live, own) else []
     for node in nodes:
-        agents = [each for each in live.pods_by_node.get(node.name, ()) if each.name.startswith("aws-node")]
+        agents = [each for each in live.pods_by_node.get(node.name, ()) if each.name.startswith(AWS_NODE)]
         yield from _addresses(live, node, agents)
         ready = live.condition(node, "Ready")
         if ready is None or ready.status != "False" or not any(each in ready.message for each in _NO_NETWORK):

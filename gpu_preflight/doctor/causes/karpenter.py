@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
+from gpu_facts.labels import CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import resources
 from gpu_preflight.doctor.capacity import (
@@ -111,8 +112,8 @@ _FAULTS = (
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
-_AUTO_GROUP = "eks.amazonaws.com"
-_CAPACITY_TYPE = "karpenter.sh/capacity-type"
+_AUTO_GROUP = EKS_DOMAIN
+_CAPACITY_TYPE = CAPACITY_TYPE
 # Karpenter repeats its event at most every 5 minutes. An older one may be about an earlier NodePool.
 _REPEATED_SECONDS = 900
 _CLASS_FIXES = {
@@ -220,7 +221,7 @@ def _report(live: Live, target: Target) -> Event | None:
 
 
 def _reported(live: Live, target: Target, pools: list[Object], every: list[Object]) -> Iterator[Cause]:
-    """K5 to K16: what Karpenter reports about each NodePool, compared with the simulation."""
+    """K5 to K16: Karpenter's message about each NodePool, compared with the simulation."""
     event = _report(live, target)
     if event is None:
         yield from _simulated(live, target, pools, every)
@@ -353,7 +354,7 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         fix = "create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
         yield Cause("M1", title(auto[0]), message, certainty, shown, fix)
     elif wrong:
-        right = wrong[0].replace("karpenter.k8s.aws", _AUTO_GROUP)
+        right = wrong[0].replace(KARPENTER_AWS_DOMAIN, _AUTO_GROUP)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
         event = _report(live, target)
         shown = (Evidence(target.title, "spec", wrong[0]), *([live.event_evidence(event)] if event else []))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_facts.hardware.catalogue import catalogue
+from gpu_facts.labels import NODE_POOL
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
@@ -166,8 +167,8 @@ def _terminated(live: Live, fitting: list[Group], pools: list[Object]) -> Iterat
         is_old = (live.seconds_since(parse_time(each.get("LaunchTime"))) or 0) > RECENT_SECONDS
         if is_old or not code.startswith(("Client.InternalError", "Client.InvalidKMSKey")):
             continue
-        if group is not None or tags.get("karpenter.sh/nodepool") in names:
-            subject = group.title if group is not None else f"NodePool {tags['karpenter.sh/nodepool']}"
+        if group is not None or tags.get(NODE_POOL) in names:
+            subject = group.title if group is not None else f"NodePool {tags[NODE_POOL]}"
             shown = (Evidence(f"Instance {each.get('InstanceId')}", "StateReason.Code", code),)
             why = f"{code}, which EC2 reports if a volume's KMS key isn't usable"
             message = f"Instance {each.get('InstanceId')} of {subject} was terminated at its start: {why}"

@@ -1,4 +1,4 @@
-"""At which step a node that Karpenter ordered waits, and what EC2 took back.
+"""At which step a node that Karpenter ordered waits, and nodes that EC2 took back.
 
 Sources: kubernetes-sigs/karpenter 1.14.1, pkg/controllers/nodeclaim/lifecycle; aws/karpenter-provider-aws 1.14.1,
 pkg/controllers/interruption and pkg/cache

@@ -1,4 +1,4 @@
-"""Why no scheduler looks at a pod, and what the scheduler reports about other pods, topology, volumes and claims.
+"""Why no scheduler looks at a pod, and the scheduler's message about other pods, topology, volumes and claims.
 
 Source: kubernetes/kubernetes v1.36.2 pkg/scheduler/framework/plugins: schedulinggates, interpodaffinity,
 podtopologyspread, volumebinding, volumezone, volumerestrictions, dynamicresources (read 2026-11)
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
@@ -129,7 +130,7 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         text = f"no scheduler {name}, which {pod.title} names, runs in the cluster"
         fix = "remove schedulerName from the pod, or install that scheduler"
         text += did_you_mean(name, [_DEFAULT, *(str(each.spec.get("schedulerName")) for each in live.objects("Pod"))])
-    # Nothing shows for certain that nobody serves a name: a scheduler may run outside of the cluster.
+    # A scheduler with this name may run outside of the cluster, so this isn't proven.
     proof = Evidence(pod.title, "spec.schedulerName", name), Evidence(pod.title, "status.conditions", "no PodScheduled")
     yield Cause("P8", pod.title, text, "likely", proof, fix)
 
@@ -151,7 +152,7 @@ def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     name, age = known_text(target.read.scheduler) or _DEFAULT, live.seconds_since(live.created(pod))
     if name != _DEFAULT or live.condition(pod, "PodScheduled") is not None or age is None or age < _UNSEEN_SECONDS:
         return
-    lease = live.object("Lease", "kube-scheduler", "kube-system")
+    lease = live.object("Lease", "kube-scheduler", KUBE_SYSTEM)
     renewed = parse_time(lease.spec.get("renewTime")) if lease is not None else None
     silent = live.seconds_since(renewed)
     if (

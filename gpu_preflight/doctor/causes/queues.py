@@ -11,13 +11,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 
+from gpu_facts.charts import KAI_SCHEDULER, VOLCANO
+from gpu_facts.labels import KAI_QUEUE, KUEUE_QUEUE
 from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Evidence
 from gpu_preflight.doctor.live import Condition, Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
 
-_LABEL, _KAI_LABEL = "kueue.x-k8s.io/queue-name", "kai.scheduler/queue"
+_LABEL, _KAI_LABEL = KUEUE_QUEUE, KAI_QUEUE
 _GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 # Texts of the condition QuotaReserved: pattern, id, cause and fix. The first one that matches counts.
 _PENDING = (
@@ -168,7 +170,7 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
 
 
 def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]:
-    if not any(_KAI_LABEL in each.labels for each in every) and target.spec.get("schedulerName") != "kai-scheduler":
+    if not any(_KAI_LABEL in each.labels for each in every) and target.spec.get("schedulerName") != KAI_SCHEDULER:
         return
     for group in live.objects("PodGroup", target.namespace):
         if target.root.name not in group.name and not _owners(group) & {
@@ -190,7 +192,7 @@ def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]
 
 
 def _volcano(live: Live, target: Target) -> Iterator[Cause]:
-    if target.spec.get("schedulerName") != "volcano":
+    if target.spec.get("schedulerName") != VOLCANO:
         return
     for group in live.objects("PodGroup", target.namespace):
         condition = live.condition(group, "Unschedulable")

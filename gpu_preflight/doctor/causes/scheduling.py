@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.labels import INSTANCE_TYPE
+from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, INSTANCE_TYPE, NODE_FEATURE
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import distinct, show
 from gpu_facts.refusals import did_you_mean
-from gpu_facts.resources import DISK, GPU, NVIDIA
+from gpu_facts.resources import DISK, EFA, GPU, NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.causes.gpu_stack import may_be_offered_as
 from gpu_preflight.doctor.dump import parse_time
@@ -42,16 +42,16 @@ _PASSING = (
     "karpenter.sh/disrupted",
     "karpenter.sh/unregistered",
     "node.cloudprovider.kubernetes.io/uninitialized",
-    "ebs.csi.aws.com/agent-not-ready",
-    "efs.csi.aws.com/agent-not-ready",
+    EBS_NOT_READY,
+    EFS_NOT_READY,
 )
 # Kinds of reasons of the simulation that come from the pod's spec.
 _OF_SPEC = ("taint", "label", "resource", "port", "topology", "volume")
 # Labels of GPU Feature Discovery and Node Feature Discovery, which run on the node.
 # Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/docs/gpu-feature-discovery/README.md (2026-11)
-_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", "feature.node.kubernetes.io/")
+_DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 _HUGE = "hugepages-"
-_EFA = "vpc.amazonaws.com/efa"
+_EFA = EFA
 _PRESENT = f"{NVIDIA}gpu.present"
 # A pod that is deleted ends until its deletionTimestamp, which includes its grace period. The kubelet reports it later.
 _LATE_SECONDS, _STUCK_SECONDS = 15, 300
@@ -68,11 +68,11 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """What the comparison of one pod with all nodes needs.
+    """The inputs of the comparison of one pod with all nodes.
 
     Attributes:
         nodes: The nodes that could serve the pod: with its device, or of an instance type with GPUs.
-        message: What the scheduler reports; empty if nothing is known.
+        message: The scheduler's message; empty if nothing is known.
         evidence: The message as evidence.
         certainty: How certain the lists of nodes and pods are.
     """

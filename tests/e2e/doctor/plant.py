@@ -1,7 +1,7 @@
 """Plant causes of pods that don't run on real programs, and write fixtures for `gpu-constructs doctor`.
 
 ``python -m tests.e2e.doctor.plant`` plants all causes of the scheduler and the controllers again, and writes them to
-`tests/preflight/doctor/planted`; ``--karpenter`` plants those of Karpenter instead. Names of causes limit it to these.
+`tests/preflight/doctor/planted`; ``--karpenter`` plants Karpenter's causes instead. Names of causes limit it to these.
 The real kube-apiserver, kube-scheduler, kube-controller-manager and Karpenter write every text. Nodes, the status of
 running pods and devices are simulated, as `simulated_kubelet` in `case.toml` records.
 """

@@ -1,4 +1,4 @@
-"""Dumps with known causes: what was planted or written, and which causes must and must not be named.
+"""Dumps with known causes, and the causes that must and must not be named for each.
 
 A case is a folder with a dump and ``case.toml``. ``base`` names a healthy cluster, whose objects the case replaces.
 ``planted`` cases come from a real API server, ``written`` and ``unseen`` ones from texts of upstream sources. The

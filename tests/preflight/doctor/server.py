@@ -22,7 +22,7 @@ _NAMES = {kind: resource.partition(".")[0] for resource, kind in RESOURCES.items
 
 @dataclass
 class Faults:
-    """What goes wrong: statuses by a part of the path, and other faults.
+    """Faults of the server: statuses by a part of the path, and others.
 
     Attributes:
         status: Status by a part of the path.

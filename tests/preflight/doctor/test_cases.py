@@ -13,7 +13,7 @@ def test_the_cause_is_found_first_and_no_look_alike_is_named(case: DoctorCase) -
 
 
 def test_dumps_by_authors_who_had_not_read_the_causes_are_mostly_right() -> None:
-    """The names of the failing dumps aren't in the message, so that nobody changes a cause for one of them."""
+    """The message doesn't name failing dumps, so that no cause is changed for one of them."""
     unseen = [each for each in cases() if each.name.startswith("unseen")]
     first = [each for each in unseen if not any(fault.startswith("first") for fault in each.faults())]
     assert len(unseen) >= 52

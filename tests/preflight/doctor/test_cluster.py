@@ -1,4 +1,4 @@
-"""Doctor on a cluster: what it asks, what it records, and how it ends when something is refused or breaks."""
+"""Doctor on a cluster: its requests, its records, and its end when a request is refused or the server breaks."""
 
 from __future__ import annotations
 

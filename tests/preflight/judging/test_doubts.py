@@ -13,7 +13,7 @@ from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.view import check_view
 from tests.preflight.rule_cases import FIXTURES
 
-_POOL = {
+_POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodePool",
     "metadata": {"name": "gpu"},
@@ -77,7 +77,7 @@ def test_a_field_that_may_be_newer_says_so(tmp_path: Path) -> None:
 
 
 def test_a_certain_finding_has_no_doubt(tmp_path: Path) -> None:
-    found = check_view(_check(tmp_path, _POOL | {"spec": _POOL["spec"] | {"weight": 1000}})).findings
+    found = check_view(_check(tmp_path, {**_POOL, "spec": {**_POOL["spec"], "weight": 1000}})).findings
 
     assert [each.doubt for each in found if each.id == "GPU301"] == [""]
 
