@@ -371,7 +371,7 @@ def doctor(
 
     DUMP is the output of 'kubectl get ... -o json' or yaml, of 'kubectl logs' and of the AWS CLI, as files or folders.
     Without DUMP, the command reads the cluster of the kubeconfig with get and list requests only. It changes nothing.
-    --against also shows how the cluster differs from what you deployed, including objects that kubectl applied, which
+    --against also shows how the cluster differs from your deployment, including objects that kubectl applied, which
     'cdk drift' can't see.
     """
     if print_commands or print_policy:
@@ -604,7 +604,7 @@ def schema() -> int:
 @cli.command()
 @click.option("--root", type=File(), metavar="FOLDER", default=".", help="Folder that the tools may read.")
 def mcp(root: str) -> int:
-    """Serve check, explain, review, instances and rules to an agent.
+    """Serve check, explain, review, doctor, instances and rules to an agent.
 
     The server speaks the Model Context Protocol on standard input and output. It reads only files below the folder,
     and changes none. It needs the extra mcp.

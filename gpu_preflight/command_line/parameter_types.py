@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpu_facts.charts import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_preflight.command_line import console
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,15 +178,6 @@ class FormatFile(click.ParamType[Any]):
         return Word(JUDGED).convert(form, param, ctx), file
 
 
-# Names of programs that users may write for a component.
-_PROGRAMS = {
-    DEVICE_PLUGIN: "device-plugin",
-    "k8s-device-plugin": "device-plugin",
-    GPU_OPERATOR: "device-plugin",
-    EFA_DEVICE_PLUGIN: "efa-device-plugin",
-}
-
-
 class Components(click.ParamType[Any]):
     """Components that run in the cluster although the input doesn't contain them."""
 
@@ -195,14 +185,20 @@ class Components(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
         """Accept names of components, with commas between them."""
+        from gpu_facts.charts import DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, GPU_OPERATOR
         from gpu_facts.refusals import near
         from gpu_preflight.model.cluster import COMPONENTS
 
+        # Names of programs that users may write for a component.
+        programs = {
+            **dict.fromkeys((DEVICE_PLUGIN, "k8s-device-plugin", GPU_OPERATOR), "device-plugin"),
+            EFA_DEVICE_PLUGIN: "efa-device-plugin",
+        }
         named = [each.strip() for each in str(value).split(",") if each.strip()]
         for each in named:
             if each not in COMPONENTS:
-                meant = near(each, (*COMPONENTS, *_PROGRAMS))
-                hint = f"; did you mean {_PROGRAMS.get(meant, meant)!r}?" if meant else ""
+                meant = near(each, (*COMPONENTS, *programs))
+                hint = f"; did you mean {programs.get(meant, meant)!r}?" if meant else ""
                 self.fail(f"must be among {', '.join(COMPONENTS)}, got {each!r}{hint}", param, ctx)
         return frozenset(named)
 
