@@ -390,7 +390,7 @@ def doctor(
             "--context and --record must be given without DUMP, got both; name either a dump or a cluster"
         )
     if not dumps and pod is not None:
-        namespace, pod = _namespace_of_pod(pod, namespace)
+        namespace, pod = _namespace_of_pod(pod, namespace, context)
     plan = console.read((against,), {}) if against else None
     PROGRESS.step = "reading"
     live = Live(
@@ -423,14 +423,15 @@ def _dumps_and_pod(given: tuple[str, ...], pod: str | None) -> tuple[tuple[str, 
     return dumps, others[0]
 
 
-def _namespace_of_pod(pod: str, namespace: str | None) -> tuple[str, str]:
+def _namespace_of_pod(pod: str, namespace: str | None, context: str | None) -> tuple[str, str]:
     """Return the namespace and the name of a pod of a cluster. A name without namespace is one of the context's."""
     first, slash, name = pod.partition("/")
-    if slash and namespace is None and first.lower() not in ("pod", "deployment", "statefulset", "job", "replicaset"):
-        return first, name
     from gpu_preflight.doctor.connection import context_namespace
+    from gpu_preflight.doctor.diagnosis import OWNERS
 
-    return namespace or _usable(context_namespace, None), pod
+    if slash and namespace is None and first.lower() not in ("pod", *map(str.lower, OWNERS)):
+        return first, name
+    return namespace or _usable(context_namespace, context), pod
 
 
 def _read_dumps(

@@ -21,7 +21,6 @@ from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 # Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (2026-11)
 _QUOTAS = ("L-417A185B", "L-DB2E81BA")
 _MAX_ACTIVITIES = 20
-_OWNED = CLUSTER_TAG
 # Fields that may hold secrets.
 _HIDDEN = ("UserData",)
 
@@ -104,7 +103,7 @@ class Aws:
         listed = self._ask("eks", "list_nodegroups", "nodegroups", clusterName=self.cluster)
         for each in items(listed.get("nodegroups")):
             self._ask("eks", "describe_nodegroup", f"nodegroup-{each}", clusterName=self.cluster, nodegroupName=each)
-        owned = [{"Name": "tag-key", "Values": [f"{_OWNED}{self.cluster}"]}]
+        owned = [{"Name": "tag-key", "Values": [f"{CLUSTER_TAG}{self.cluster}"]}]
         groups = self._ask("autoscaling", "describe_auto_scaling_groups", "groups", Filters=owned)
         for each in mappings(groups.get("AutoScalingGroups")):
             name = str(each.get("AutoScalingGroupName"))

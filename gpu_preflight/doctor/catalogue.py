@@ -28,11 +28,11 @@ P13 The pod's affinity or anti-affinity to pods matches no node
 P14 A topology spread constraint matches no node
 P16 The pod requests hugepages or EFA devices that no node has
 P17 The pod requests more ephemeral storage than a node has
-A0 The API server refuses the pod
-A1 A ResourceQuota refuses the pod
-A3 A LimitRange refuses the pod
-A4 Pod Security refuses the pod
-A5 An admission policy or webhook refuses the pod
+A0 The API server rejects the pod
+A1 A ResourceQuota rejects the pod
+A3 A LimitRange rejects the pod
+A4 Pod Security rejects the pod
+A5 An admission policy or webhook rejects the pod
 A6 An admission webhook can't be reached
 A9 The RuntimeClass of the pod doesn't exist
 A11 The Job is suspended
@@ -100,7 +100,7 @@ K15 Karpenter waits for reserved capacity
 K16 The zones of topology or volumes match no NodePool
 K17 A node is ordered
 K18 EC2 has no capacity for the NodeClaim
-K19 EC2 refuses to launch the NodeClaim
+K19 EC2 rejects the launch of the NodeClaim
 K20 The node of the NodeClaim never registered
 K23 The GPUs of the new node never registered
 K24 A startup taint stays on the node
@@ -146,7 +146,7 @@ G17 The DRA driver publishes no devices
 G18 The kubelet rejected the pod before the device plugin was registered
 G19 The kubelet rejected the pod because its GPU is unhealthy
 G20 The kubelet has fewer free GPUs than the scheduler assumed
-G21 The device plugin refused the allocation
+G21 The device plugin rejected the allocation
 G23 The kubelet can't prepare the claimed devices
 G24 The EFA device plugin doesn't run on the node
 I1 The image is pulled slowly

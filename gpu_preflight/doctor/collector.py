@@ -20,27 +20,11 @@ from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
-from gpu_preflight.doctor.dump import CONFIG_MAPS, HIDDEN, RESOURCES, Dump, NotLooked, config_map_name
+from gpu_preflight.doctor.dump import CONFIG_MAPS, HIDDEN, LAST_APPLIED, RESOURCES, Dump, NotLooked, config_map_name
 from gpu_preflight.reading.objects import Object, parse_objects
 from gpu_preflight.reading.unknown import dig, is_expression, mapping, mappings
 
 PAGE = 500
-_CLUSTER_WIDE = frozenset(
-    (
-        *(
-            "nodes",
-            "namespaces",
-            "persistentvolumes",
-            "priorityclasses.scheduling.k8s.io",
-            "runtimeclasses.node.k8s.io",
-        ),
-        *("storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io"),
-        *("resourceslices.resource.k8s.io", "deviceclasses.resource.k8s.io", "clusterqueues.kueue.x-k8s.io"),
-        *("resourceflavors.kueue.x-k8s.io", "admissionchecks.kueue.x-k8s.io", "queues.scheduling.run.ai"),
-        *("nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws"),
-        "nodeclasses.eks.amazonaws.com",
-    )
-)
 # Read in the namespace of the pod, if one pod is asked for. Everything else is read in all namespaces.
 _OF_THE_POD = frozenset(
     (
@@ -52,7 +36,6 @@ _OF_THE_POD = frozenset(
 )
 # Pods that have ended hold nothing. The pod in question may be one of them, so it is read by name.
 _RUNNING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Collector:
@@ -81,7 +64,7 @@ class Collector:
         """Return what is known about the pods of the cluster, or about one pod and everything that decides about it."""
         groups = self._groups()
         if pod is not None and self._namespace is not None:
-            self._get("pod", f"/api/v1/namespaces/{self._namespace}/pods/{pod}")
+            self._get("pod", f"/api/v1/namespaces/{quote(self._namespace)}/pods/{quote(pod)}")
         for resource in RESOURCES:
             name, _, group = resource.partition(".")
             versions = groups.get(group) if groups is not None else [_GUESSED.get(group, "v1")]
@@ -146,7 +129,8 @@ class Collector:
                     break
                 parameters["continue"] = str(following)
         except Refused as refused:
-            if refused.status == 404:
+            # Without the list of API groups, the version is a guess.
+            if refused.status == 404 and "apis" not in self._errors:
                 every = []
             else:
                 self._errors[resource] = str(refused)
@@ -210,7 +194,7 @@ _GUESSED = {
 
 def _path(name: str, group: str, version: str, namespace: str | None) -> str:
     start = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    return f"{start}/namespaces/{namespace}/{name}" if namespace else f"{start}/{name}"
+    return f"{start}/namespaces/{quote(namespace)}/{name}" if namespace else f"{start}/{name}"
 
 
 def _unlike(objects: Iterable[Object]) -> list[Object]:
@@ -227,8 +211,8 @@ def projected(content: dict[str, Any], *, with_managers: bool = False) -> dict[s
     """
     written = mapping(content.get("metadata"))
     metadata = {key: value for key, value in written.items() if with_managers or key != "managedFields"}
-    if _LAST_APPLIED in mapping(metadata.get("annotations")):
-        metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != _LAST_APPLIED}
+    if LAST_APPLIED in mapping(metadata.get("annotations")):
+        metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != LAST_APPLIED}
     found = {**content, "metadata": metadata}
     if content.get("kind") == "Node":
         status = mapping(content.get("status"))

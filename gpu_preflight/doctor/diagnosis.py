@@ -7,6 +7,7 @@ from importlib import import_module
 
 from gpu_facts.charts import KAI_SCHEDULER
 from gpu_facts.light import dataclass
+from gpu_facts.refusals import did_you_mean
 from gpu_preflight.doctor.catalogue import Ranking, ranked
 from gpu_preflight.doctor.cause import Cause, Evidence
 from gpu_preflight.doctor.live import Live, Target
@@ -36,6 +37,8 @@ _GROUPS = (
     "containers",
     "pod_scaling",
 )
+# Kinds that a question may name instead of a pod.
+OWNERS = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
 # Components whose messages are a second opinion.
 _OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", KAI_SCHEDULER)
 
@@ -129,7 +132,7 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
     wanted = rest if slash else first
     every = [each for each in live.dump.objects if each.name == wanted and namespace in (None, each.namespace)]
     pods = [each for each in every if each.kind == "Pod" and kind in (None, "Pod")]
-    owners = [each for each in every if each.kind != "Pod" and kind in (None, each.kind) and _has_pods(each)]
+    owners = [each for each in every if each.kind in OWNERS and kind in (None, each.kind)]
     if len(pods) == 1:
         return live.target(pods[0])
     if not pods and len(owners) == 1:
@@ -140,17 +143,8 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
         raise UnusableInput(
             f"POD must name one pod, got {name!r}, which may be {listed}; add the namespace or the kind"
         )
-    raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{_hint(live, wanted)}")
-
-
-def _hint(live: Live, name: str) -> str:
-    from gpu_facts.refusals import did_you_mean
-
-    return did_you_mean(name, [each.name for each in live.dump.objects if each.kind == "Pod"])
-
-
-def _has_pods(each: Object) -> bool:
-    return each.kind in ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
+    hint = did_you_mean(wanted, [each.name for each in live.dump.objects if each.kind == "Pod"])
+    raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{hint}")
 
 
 def _owner_target(live: Live, owner: Object) -> Target:

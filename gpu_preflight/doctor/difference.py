@@ -145,12 +145,6 @@ def _sentence(title: str, field: str, found: FieldDifference, planned: str, live
     return f"{title}: {field} is {live}, planned {planned}"
 
 
-def object_title(each: Object) -> str:
-    """Return the kind, namespace and name of an object, without a namespace if it has none."""
-    has_namespace = "namespace" in mapping(each.content.get("metadata"))
-    return each.title if has_namespace else f"{each.kind} {each.name}"
-
-
 def set_field(live: Live, owner: Object, path: Path, value: Any) -> Repair:
     """Return a function that sets a field of an object in a dump, and in the pods that are made from its template."""
     changes = {id(owner): path}

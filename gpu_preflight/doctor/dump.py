@@ -97,6 +97,7 @@ AWS_ANSWERS: Mapping[str, str] = {
     "Quotas": "service-quotas list-service-quotas",
     "Events": "cloudtrail lookup-events",
 }
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Replaces the values of environment variables in objects that this program reads from a cluster.
 HIDDEN = "(hidden)"
 _CONFIG_MAP = "configmap-"

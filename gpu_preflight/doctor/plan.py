@@ -18,7 +18,7 @@ from dataclasses import replace
 from gpu_facts.labels import KUEUE_QUEUE
 from gpu_facts.light import dataclass
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.doctor.difference import Difference, Found, autoscaler_view, make_difference, object_title, set_field
+from gpu_preflight.doctor.difference import Difference, Found, autoscaler_view, make_difference, set_field
 from gpu_preflight.doctor.dump import HIDDEN, RESOURCES, NotLooked
 from gpu_preflight.doctor.fields import (
     FieldDifference,
@@ -28,7 +28,7 @@ from gpu_preflight.doctor.fields import (
     patch_body,
     unknown_fields,
 )
-from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.doctor.patches import patch_command
 from gpu_preflight.doctor.planned_pools import pool_differences
 from gpu_preflight.model.answer import Answer
@@ -115,7 +115,7 @@ def _object_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], 
     for each in cluster.objects:
         why = _reason_to_skip(each)
         if why:
-            skipped.append(NotLooked(object_title(each), why))
+            skipped.append(NotLooked(title(each), why))
             continue
         have = deployed.get(_key(each))
         if have is None:
@@ -123,16 +123,16 @@ def _object_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], 
             continue
         if have.content.get("apiVersion") != each.content.get("apiVersion"):
             own, other = each.content.get("apiVersion"), have.content.get("apiVersion")
-            skipped.append(NotLooked(object_title(each), f"the plan has {own}, and the dump has {other}"))
+            skipped.append(NotLooked(title(each), f"the plan has {own}, and the dump has {other}"))
             continue
-        compared.append(object_title(each))
+        compared.append(title(each))
         unknown = list(unknown_fields(dict(each.content)))
         if unknown:
             more = f" and {len(unknown) - 3} more fields" if len(unknown) > 3 else ""
             known_later = f"{', '.join(unknown[:3])}{more}: the value is known at deployment only"
-            skipped.append(NotLooked(object_title(each), known_later))
+            skipped.append(NotLooked(title(each), known_later))
         if HIDDEN in str(have.content):
-            skipped.append(NotLooked(object_title(each), "values of environment variables are hidden in the dump"))
+            skipped.append(NotLooked(title(each), "values of environment variables are hidden in the dump"))
         for one in field_differences(each.content, have.content, each.kind):
             if not _is_of_controller(each, one, scaled):
                 yield _changed(live, each, have, one)
@@ -172,42 +172,41 @@ def _is_of_controller(each: Object, found: FieldDifference, scaled: set[tuple[st
 def _missing(
     live: Live, cluster: Cluster, each: Object, skipped: list[NotLooked], compared: list[str]
 ) -> Iterator[Found]:
-    title, dump = object_title(each), live.dump
+    name, dump = title(each), live.dump
     resource = cluster.resources.get(each.origin.resource or "")
     is_listed = each.kind in RESOURCES.values() or each.kind in dump.complete or each.kind in dump.listed
     sure = live.certainty(each.kind) if is_listed else None
     sure = "proven" if each.kind == "ConfigMap" and f"{each.namespace}/{each.name}" in dump.absent else sure
     if dump.namespace and dump.namespace != each.namespace and "namespace" in mapping(each.content.get("metadata")):
-        skipped.append(NotLooked(title, f"the dump is limited to namespace {dump.namespace}"))
+        skipped.append(NotLooked(name, f"the dump is limited to namespace {dump.namespace}"))
     elif sure is None:
-        skipped.append(NotLooked(title, f"the list of kind {each.kind} isn't in the dump"))
+        skipped.append(NotLooked(name, f"the list of kind {each.kind} isn't in the dump"))
     elif resource is not None and resource.conditional:
-        skipped.append(NotLooked(title, "a condition of the template decides whether it exists"))
+        skipped.append(NotLooked(name, "a condition of the template decides whether it exists"))
     elif each.kind in _ENDS:
-        skipped.append(NotLooked(title, "isn't in the cluster, which is right after its run has ended"))
+        skipped.append(NotLooked(name, "isn't in the cluster, which is right after its run has ended"))
     else:
-        compared.append(title)
+        compared.append(name)
         text = json.dumps(as_written(dict(each.content)), separators=(",", ":"))
         is_complete = not any(unknown_fields(dict(each.content))) and len(text) <= _MAX_COMMAND
         command = f"printf %s {shlex.quote(text)} | kubectl apply -f -" if is_complete else ""
         unsure = "" if sure == "proven" else ", if its list in the dump is complete"
-        message = f"{title} isn't in the cluster{unsure}"
-        found = Difference(title, "", "exists", "none", message, "", "", "", (), _apply(each), command)
+        message = f"{name} isn't in the cluster{unsure}"
+        found = Difference(name, "", "exists", "none", message, "", "", "", (), _apply(each), command)
         yield Found(found, lambda dump: replace(dump, objects=[*dump.objects, each]))
 
 
 def _apply(each: Object) -> str:
     if each.origin.resource is not None:
         return (
-            f"Apply {object_title(each)} of {each.origin.resource} with kubectl; "
+            f"Apply {title(each)} of {each.origin.resource} with kubectl; "
             "a deployment of an unchanged template doesn't restore it"
         )
-    return f"Apply {object_title(each)} of {each.origin.file} again"
+    return f"Apply {title(each)} of {each.origin.file} again"
 
 
 def _changed(live: Live, planned: Object, have: Object, found: FieldDifference) -> Found:
     """Return a field of an object that differs."""
-    title = object_title(planned)
     by, when = last_writer(have.content, found.path)
     is_custom = " --type merge" in patch_command(have, {})
     is_whole = not any(unknown_fields(found.planned, "-")) and not (
@@ -216,7 +215,9 @@ def _changed(live: Live, planned: Object, have: Object, found: FieldDifference) 
     command = patch_command(have, patch_body(found.path, found.planned)) if is_whole else ""
     view = autoscaler_view(live, have.name, "") if have.kind == "NodePool" else ""
     applied = planned.origin.resource is not None
-    difference = make_difference(title, found, autoscaler=view, by=by, when=when, command=command, applied=applied)
+    difference = make_difference(
+        title(planned), found, autoscaler=view, by=by, when=when, command=command, applied=applied
+    )
     return Found(difference, set_field(live, have, found.path, found.planned))
 
 

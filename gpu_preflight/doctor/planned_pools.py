@@ -43,7 +43,6 @@ _SCALING = "ScalingConfig"
 # Sizes of a managed group, with the names that an Auto Scaling group and Cluster Autoscaler use.
 _SIZES = {"MinSize": ("MinSize", "minSize"), "MaxSize": ("MaxSize", "maxSize")}
 _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack-name"
-_AUTOSCALED = AUTOSCALED_BY_TAG
 # eksctl adds labels with this prefix.
 _EKSCTL = "alpha.eksctl.io/"
 # Taints that Kubernetes, autoscalers and drivers add to nodes and remove.
@@ -151,7 +150,7 @@ def _is_autoscaled(live: Live, cluster: Cluster, scaling: Iterable[str]) -> bool
     """Whether Cluster Autoscaler sets the desired size of a group."""
     names = set(scaling)
     tagged = (
-        any(str(tag.get("Key")).startswith(_AUTOSCALED) for tag in mappings(each.get("Tags")))
+        any(str(tag.get("Key")).startswith(AUTOSCALED_BY_TAG) for tag in mappings(each.get("Tags")))
         for each in live.aws("AutoScalingGroups")
         if str(mapping(each).get("AutoScalingGroupName")) in names
     )

@@ -21,7 +21,6 @@ from gpu_preflight.model.label_values import equal, exactly, requirement
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
-_SYSTEM = KUBE_SYSTEM
 _MIRROR = "kubernetes.io/config.mirror"
 _TERMINATION = "karpenter.sh/termination"
 _SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -186,9 +185,11 @@ def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
             continue
         if _is_kept(pod, SAFE_TO_EVICT, "false"):
             yield f"D1: {pod.title} has the annotation {SAFE_TO_EVICT}: false"
-        elif pod.namespace == _SYSTEM and "skip-nodes-with-system-pods=false" not in flags:
+        elif pod.namespace == KUBE_SYSTEM and "skip-nodes-with-system-pods=false" not in flags:
             yield from (
-                () if _has_budget(live, pod) else (f"D1: {pod.title} is in {_SYSTEM} without a PodDisruptionBudget",)
+                ()
+                if _has_budget(live, pod)
+                else (f"D1: {pod.title} is in {KUBE_SYSTEM} without a PodDisruptionBudget",)
             )
         elif not dig(pod.content, "metadata", "ownerReferences"):
             yield f"D1: {pod.title} has no controller"

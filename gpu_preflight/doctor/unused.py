@@ -14,7 +14,6 @@ from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.removal import is_leaving, removal_blockers
 from gpu_preflight.reading.objects import Object
 
-_REGION = REGION
 # Their False or True status means that a GPU or the node has a fault.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/node-health.html (2026-11)
 _HEALTHY_IF_TRUE = ("Ready", "AcceleratedHardwareReady", "KernelReady", "NetworkingReady", "StorageReady")
@@ -58,7 +57,7 @@ def _unused(live: Live, node: Object) -> UnusedGpus | None:
     missing = max(row.ec2_gpus - offered, 0) if row is not None else 0
     if not idle and not missing and not is_leaving(live, node):
         return None
-    region = str(node.labels.get(_REGION) or "") or None
+    region = str(node.labels.get(REGION) or "") or None
     return UnusedGpus(
         node=node.name,
         pool=str(node.labels.get(NODE_POOL) or node.labels.get(NODE_GROUP) or ""),

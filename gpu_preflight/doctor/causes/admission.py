@@ -1,4 +1,4 @@
-"""Why an owner has no pod: the API server refuses it, or the owner doesn't want one.
+"""Why an owner has no pod: the API server rejects it, or the owner doesn't want one.
 
 Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/resourcequota, limitranger, podsecurity, runtimeclass, and
 staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic for the texts (read 2026-11)
@@ -26,7 +26,6 @@ _POLICY = regex(r"ValidatingAdmissionPolicy '([^']+)'.*? denied request: (.*)")
 _UNREACHABLE = regex(r'failed calling webhook "([^"]+)": (.*)')
 _SECURITY = regex(r'violates PodSecurity "([^"]+)": (.*)')
 _LIMIT_RANGE = regex(r"((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)")
-_QUEUE = KUEUE_QUEUE
 _FARGATE = "fargate-scheduler"
 
 
@@ -57,31 +56,31 @@ def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confid
     if found := _SECURITY.search(message):
         level, why = found.groups()
         namespace = live.object("Namespace", owner.namespace)
-        text = f"Pod Security level {level} of namespace {owner.namespace} refuses the pods of {who}: {why}"
+        text = f"Pod Security level {level} of namespace {owner.namespace} rejects the pods of {who}: {why}"
         fix = f"change the pod, or allow privileged pods in namespace {owner.namespace} if it is one of system software"
-        label = ENFORCED_LEVEL
-        seen = namespace is not None and label in namespace.labels
+        seen = namespace is not None and namespace.labels.get(ENFORCED_LEVEL) == level.partition(":")[0]
         return Cause("A4", who, text, "proven" if seen else confidence, (evidence,), fix)
-    if found := _RUNTIME_CLASS.search(message):
+    found = _RUNTIME_CLASS.search(message)
+    if found and live.object("RuntimeClass", found[1]) is None:
         text = f"RuntimeClass {found[1]}, which the pods of {who} name, doesn't exist"
         fix = "remove runtimeClassName from the pod, unless GPU Operator or you create this class"
-        own = live.certainty("RuntimeClass") == "proven" and live.object("RuntimeClass", found[1]) is None
+        own = live.certainty("RuntimeClass") == "proven"
         return Cause("A9", who, text, "proven" if own else confidence, (evidence,), fix)
     if found := _UNREACHABLE.search(message):
-        text = f"webhook {found[1]} can't be reached, so the API server refuses the pods of {who}: {found[2]}"
+        text = f"Webhook {found[1]} can't be reached, so the API server rejects the pods of {who}: {found[2]}"
         fix = "start the pods behind the webhook's Service, or set failurePolicy to Ignore in its configuration"
         return Cause("A6", who, text, confidence, (evidence,), fix)
-    for pattern, kind in ((_WEBHOOK, "webhook"), (_POLICY, "ValidatingAdmissionPolicy")):
+    for pattern, kind in ((_WEBHOOK, "Webhook"), (_POLICY, "ValidatingAdmissionPolicy")):
         if found := pattern.search(message):
-            text = f"{kind} {found[1]} refuses the pods of {who}: {found[2]}"
-            fix = f"change the pod so that {kind} {found[1]} accepts it, or change that policy"
+            text = f"{kind} {found[1]} rejects the pods of {who}: {found[2]}"
+            fix = f"change the pod so that {found[1]} accepts it, or change that policy"
             return Cause("A5", who, text, confidence, (evidence,), fix)
     if found := _LIMIT_RANGE.search(message):
-        text = f"a LimitRange of namespace {owner.namespace} refuses the pods of {who}: {found[1]}"
+        text = f"{who} gets no pod, because a LimitRange of namespace {owner.namespace} rejects it: {found[1]}"
         fix = "keep the requests and limits of the pod within the LimitRange, or change the LimitRange"
         command = f"kubectl get limitrange -n {shlex.quote(owner.namespace)} -o yaml"
         return Cause("A3", who, text, confidence, (evidence,), fix, command)
-    text = f"the API server refuses the pods of {who}: {message}"
+    text = f"{who} gets no pod, because the API server rejects it: {message}"
     return Cause("A0", who, text, confidence, (evidence,), "change the pod as the message says")
 
 
@@ -106,7 +105,7 @@ def _quota(live: Live, owner: Object, found: tuple[str, ...], evidence: Evidence
     return Cause(
         "A1",
         owner.title,
-        f"ResourceQuota {name} of namespace {owner.namespace} refuses the pods of {owner.title}: {'; '.join(parts)}",
+        f"ResourceQuota {name} of namespace {owner.namespace} rejects the pods of {owner.title}: {'; '.join(parts)}",
         confidence,
         tuple(proofs),
         f"raise quota {name}, or end pods that count against it",
@@ -125,7 +124,7 @@ def _sum(key: str, left: str | None, right: str) -> str:
 def _unwanted(live: Live, owner: Object) -> Iterator[Cause]:
     """Yield why an owner wants no pod."""
     name, where = shlex.quote(owner.name), f"-n {shlex.quote(owner.namespace)}"
-    if owner.spec.get("suspend") is True and _QUEUE not in owner.labels:
+    if owner.spec.get("suspend") is True and KUEUE_QUEUE not in owner.labels:
         condition = live.condition(owner, "Suspended")
         proofs = [Evidence(owner.title, "spec.suspend", "true")]
         proofs += [live.condition_evidence(owner, condition)] if condition is not None else []

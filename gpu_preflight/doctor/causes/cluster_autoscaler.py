@@ -7,6 +7,7 @@ compared with the status of each group. Sources: Cluster Autoscaler 1.36.1, proc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
@@ -23,7 +24,7 @@ from gpu_preflight.doctor.capacity import (
     is_ready,
     needs_node,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.reading.objects import Object
@@ -81,12 +82,17 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if stopped:
         return
     parts = [(int(each[1]), each[2]) for each in _PART.finditer(refusal.message.partition(":")[2])] if refusal else []
-    yield from _undiscovered(live, status, refusal, every)
-    yield from _states(live, refusal, parts, fitting or fitting_groups(live, target, with_taints=False))
-    yield from _templates(live, target, refusal, parts, every)
-    yield from _cluster(live, status)
-    yield from _group_events(live, fitting)
-    yield from _new_nodes(live, target, events)
+    # The ConfigMap outlives Cluster Autoscaler, so an old status proves nothing.
+    sure: Confidence = "likely" if _age(live, status) > _OLD_SECONDS else "proven"
+    for cause in (
+        *_undiscovered(live, status, refusal, every),
+        *_states(live, refusal, parts, fitting or fitting_groups(live, target, with_taints=False)),
+        *_templates(live, target, refusal, parts, every),
+        *_cluster(live, status),
+        *_group_events(live, fitting),
+        *_new_nodes(live, target, events),
+    ):
+        yield replace(cause, confidence=weaker(sure, cause.confidence))
     priority = target.spec.get("priority")
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
@@ -99,8 +105,7 @@ def _stopped(
     live: Live, deployment: Object | None, status: Mapping[str, Any], fitting: list[Group], *, is_reported: bool
 ) -> Iterator[Cause]:
     """C1 and C2: it doesn't run, or its loop doesn't."""
-    written = parse_time(str(status.get("time") or "").replace(" UTC", "").replace(" +0000", "+00:00"))
-    age = live.seconds_since(written) or 0
+    age = _age(live, status)
     old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
     if deployment is None:
         if live.certainty("Deployment") is not None and age > _OLD_SECONDS and fitting:
@@ -121,6 +126,12 @@ def _stopped(
         fix = "read its log: it may not be the leader, or its loop hangs"
         command = f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}"
         yield Cause("C1", title, message, "likely", old, fix, command)
+
+
+def _age(live: Live, status: Mapping[str, Any]) -> float:
+    """Return the seconds since Cluster Autoscaler wrote its status."""
+    written = parse_time(str(status.get("time") or "").replace(" UTC", "").replace(" +0000", "+00:00"))
+    return live.seconds_since(written) or 0
 
 
 def _undiscovered(
@@ -146,10 +157,10 @@ def _states(live: Live, refusal: Event | None, parts: list[tuple[int, str]], cap
         for id, state in (("C6", _full), ("C7", _backoff), ("C8", _unhealthy)):
             yield from state(live, group, refusal if id in named else None)
     if "C9" in named and refusal is not None:
-        message = f"A limit of Cluster Autoscaler for the whole cluster stops the scale-up: {named['C9']}"
+        message = f"Cluster Autoscaler has reached a limit of the whole cluster: {named['C9']}"
         yield Cause("C9", _STATUS, message, "likely", (live.event_evidence(refusal),), "raise this limit")
     if not capable and "C6" in named and refusal is not None:
-        message = "The node groups that could take the pod are at their max size"
+        message = f"Cluster Autoscaler has no node group for the pod below its max size: {named['C6']}"
         yield Cause(
             "C6", _STATUS, message, "likely", (live.event_evidence(refusal),), "raise the max size of the group"
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from shlex import join
 
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.images import image_causes
 from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
 from gpu_preflight.reading.objects import Object
@@ -61,7 +61,7 @@ _LOGS = (
         "needs more GPU memory than it gets",
         "reduce the batch size or the context length, or use a larger GPU or more GPUs",
     ),
-    ("P11", ("exec format error",), "is built for another CPU architecture than node {node}", "build it for both"),
+    ("P11", ("exec format error",), "has an image for another CPU architecture than node {node}", "build it for both"),
 )
 _SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to allocate shared memory")
 
@@ -93,7 +93,9 @@ def _evicted(live: Live, pod: Object) -> Cause:
     message = str(dig(pod.content, "status", "message") or "")
     evidence = (Evidence(pod.title, "status.message", message),)
     fix = "request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
-    return Cause("R12", pod.title, f"The kubelet evicted {pod.title}: {message.strip()}", "proven", evidence, fix)
+    return Cause(
+        "R12", pod.title, f"{pod.title} was evicted by the kubelet: {message.strip()}", "proven", evidence, fix
+    )
 
 
 def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -139,7 +141,7 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 
 def _other_architecture(target: Target, pod: Object, evidence: Evidence) -> Cause:
-    message = f"The image of {pod.title} is built for another CPU architecture than node {target.node}"
+    message = f"{pod.title} has an image for another CPU architecture than node {target.node}"
     return Cause("P11", pod.title, message, "proven", (evidence,), "build it for both, or select kubernetes.io/arch")
 
 
@@ -160,10 +162,8 @@ def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     for id, texts, fault, fix in _LOGS:
         line = next(live.log_lines(pod, *texts), None)
         if line is not None:
-            subject = "The image" if id == "P11" else f"Container {line[0]}"
-            message = f"{subject} of {pod.title} {fault.format(node=target.node)}"
-            sure: Confidence = "proven" if id == "P11" else "likely"
-            yield Cause(id, pod.title, message, sure, (_line(pod, line),), fix)
+            message = f"Container {line[0]} of {pod.title} {fault.format(node=target.node)}"
+            yield Cause(id, pod.title, message, "likely", (_line(pod, line),), fix)
     yield from _no_gpu(live, target, pod)
     line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
     if line is not None and not _has_shared_memory(target, line[0]):
@@ -208,7 +208,7 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             probe = "startup" if "startup" in killed.message else "liveness"
             unhealthy = next(iter(live.object_events(pod, reason="Unhealthy")), None)
             seen = (live.event_evidence(killed), *((live.event_evidence(unhealthy),) if unhealthy is not None else ()))
-            message = f"The {probe} probe of container {state.name} of {pod.title} fails, so the kubelet restarts it"
+            message = f"Container {state.name} of {pod.title} fails its {probe} probe, so the kubelet restarts it"
             fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
             excluded = ("the container wasn't killed for its memory",)
             yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, excluded=excluded)

@@ -16,7 +16,7 @@ from gpu_facts.labels import COMPUTE_TYPE, GPU_PRESENT
 from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
-from gpu_preflight.doctor.live import Live, NodeFit
+from gpu_preflight.doctor.live import Live, NodeFit, title
 from gpu_preflight.doctor.patches import command, tolerating
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
@@ -116,7 +116,7 @@ def dra_causes(live: Live, node: Object) -> Iterator[Cause]:
     elif not live.is_fine(pods[0]):
         yield _not_running(live, pods[0], node, _DRA)
     elif not _is_young(live, node):
-        where = f"The DRA driver pod {pods[0].namespace}/{pods[0].name} runs on node {node.name}"
+        where = f"{pods[0].title} of the DRA driver runs on node {node.name}"
         command = join(["kubectl", "logs", "-n", pods[0].namespace, pods[0].name])
         fix = "read the log of the DRA driver"
         evidence = amounts(live, node, _DRA.device)
@@ -154,7 +154,8 @@ def _absent(live: Live, node: Object, manager: Manager) -> Iterator[Cause]:
     daemons = [each for each in live.objects("DaemonSet") if device_manager(_template(each), each.name) is manager]
     evidence = amounts(live, node, manager.device)
     if not daemons:
-        message = f"Node {node.name} has no {manager.device}, because no DaemonSet installs the {manager.title}"
+        where = "" if live.certainty("DaemonSet") else " in the dump"
+        message = f"Node {node.name} has no {manager.device}, because no DaemonSet{where} installs the {manager.title}"
         yield Cause(manager.absent, f"Node {node.name}", message, sure, evidence, manager.install)
         return
     fits = {each.title: live.fit(node, read_pod_template(each), daemon=True) for each in daemons}
@@ -203,7 +204,7 @@ def _no_pod(
     why = f": {refused.message}" if refused else f": the node has too little {small}" if small else ""
     message = f"{daemon.title} has no pod on node {node.name}{why}"
     seen = (live.event_evidence(refused),) if refused else ()
-    sure: Confidence = "proven" if refused else "likely" if small else "possible"
+    sure = weaker("likely" if refused or small else "possible", live.certainty("Pod") or "possible")
     fix = "remove what rejects the pod" if refused else "find out why the DaemonSet controller creates no pod"
     command = join(["kubectl", "describe", "daemonset", "-n", daemon.namespace, daemon.name])
     return Cause(manager.pod, daemon.title, message, sure, (*seen, *evidence), fix, command)
@@ -215,7 +216,7 @@ def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cau
     from gpu_preflight.doctor.diagnosis import causes
 
     inner = next(iter(ranked(causes(live, live.target(pod))).roots), None)
-    message = f"The {manager.title} pod {pod.namespace}/{pod.name} doesn't run on node {node.name}"
+    message = f"{pod.title} of the {manager.title} doesn't run on node {node.name}"
     if inner is None:
         evidence = (Evidence(pod.title, "status.phase", live.phase(pod)),)
         command = join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name])
@@ -231,10 +232,12 @@ def log_causes(live: Live, pod: Object, node: Object) -> Iterator[Cause]:
         line = next(live.log_lines(pod, *texts), None)
         if line is None:
             continue
-        message = f"The device plugin pod {pod.namespace}/{pod.name} on node {node.name} {fault}"
+        message = f"{pod.title} of the device plugin on node {node.name} {fault}"
         command = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name]) if id == "G8" else ""
         evidence = (Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1]),)
-        yield Cause(id, pod.title, message, "proven", (*evidence, *amounts(live, node, GPU)), fix, command)
+        # The line may be older than the last restart of the driver, so the node must agree.
+        sure: Confidence = "likely" if node.kind != "Node" or live.allocatable(node).get(GPU) else "proven"
+        yield Cause(id, pod.title, message, sure, (*evidence, *amounts(live, node, GPU)), fix, command)
         return
 
 
@@ -254,7 +257,7 @@ def unhealthy_devices(live: Live, node: Object, device: str, pods: list[Object])
 def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str) -> Cause:
     """Return the cause for a device plugin that runs and whose log isn't known."""
     have = live.capacity(node).get(device)
-    where = f"The {manager.title} pod {pod.namespace}/{pod.name} runs on node {node.name}"
+    where = f"{pod.title} of the {manager.title} runs on node {node.name}"
     command = join(["kubectl", "logs", "-n", pod.namespace, pod.name])
     evidence = amounts(live, node, device)
     if manager is _EFA_PLUGIN:
@@ -308,7 +311,7 @@ def _rival_managers(live: Live, node: Object, pods: list[Object]) -> Iterator[Ca
     names = [*owners, *(f"the DRA driver {DEVICE_CLASS}" for _ in slices[:1])]
     if len(names) > 1 and pods:
         message = f"{' and '.join(names[:3])} manage the same devices of node {node.name}"
-        evidence = tuple(Evidence(each.title, "spec.nodeName", node.name) for each in (*pods, *slices[:1]))
+        evidence = tuple(Evidence(title(each), "spec.nodeName", node.name) for each in (*pods, *slices[:1]))
         fix = "keep one of them on the node, and exclude the node from the other one"
         yield Cause("G14", f"Node {node.name}", message, "likely", evidence, fix)
 
@@ -330,7 +333,7 @@ def _failing_driver(live: Live, node: Object) -> Cause | None:
         if pod.name.startswith("nvidia-driver-daemonset") or any("/nvidia/driver:" in each for each in images):
             state = next((each for each in live.containers(pod) if each.waiting in _FALLEN), None)
             if state is not None:
-                message = f"The GPU Operator's driver pod {pod.namespace}/{pod.name} fails on node {node.name}"
+                message = f"{pod.title}, which installs the driver of the GPU Operator, fails on node {node.name}"
                 evidence = (Evidence(pod.title, f"status.containerStatuses[{state.name}]", state.waiting),)
                 fix = "set driver.enabled=false in the GPU Operator if the node's image has a driver"
                 return Cause("G15", pod.title, message, "likely", evidence, fix)

@@ -83,7 +83,7 @@ def _faults(live: Live, node: Object) -> Iterator[Cause]:
     for each in live.conditions(node):
         if each.type == _ACCELERATORS and each.status == "False":
             id = next((id for id, parts in _REASONS if each.reason.startswith(parts)), "H3")
-        elif each.status == "True":
+        elif each.status == "True" and not each.type.endswith(("Healthy", "Ready")):
             id = next((id for id, parts in _SENTINEL if each.type.startswith(parts)), "")
         else:
             continue
@@ -119,7 +119,7 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
         return
     if ready.reason == "NodeStatusNeverUpdated":
         return
-    message = f"The kubelet of node {node.name} hasn't reported since {live.time_text(ready.time)}"
+    message = f"Node {node.name} is silent: its kubelet hasn't reported since {live.time_text(ready.time)}"
     fix = "check the state of its EC2 instance, and terminate the instance if it is impaired"
     instance = str(node.spec.get("providerID") or "").rpartition("/")[2]
     command = join(["aws", "ec2", "describe-instance-status", "--instance-ids", instance]) if instance else ""
@@ -143,7 +143,7 @@ def _repair(live: Live, node: Object) -> Iterator[Cause]:
     for group in live.aws("nodegroup") if name else []:
         enabled = dig(group, "nodeRepairConfig", "enabled")
         if group.get("nodegroupName") == name and enabled is False:
-            message = f"Node auto repair is off in node group {name}, so nothing replaces node {node.name}"
+            message = f"node group {name} doesn't enable node auto repair, so nothing replaces node {node.name}"
             evidence = (Evidence("eks describe-nodegroup", "nodegroup.nodeRepairConfig.enabled", "false"),)
             fix = "enable node auto repair in the node group"
             cluster = str(group.get("clusterName") or "")
@@ -165,11 +165,11 @@ def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     desired = [mapping(each.content.get("status")).get("desiredNumberScheduled") for each in servers]
     evidence = [Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])]
     if servers and not any(desired):
-        message = f"Nothing monitors the GPUs of node {node.name}, because {servers[0].title} runs on no node"
+        message = f"Node {node.name} isn't monitored for GPU faults, because {servers[0].title} runs on no node"
         evidence.append(Evidence(servers[0].title, "status.desiredNumberScheduled", str(desired[0])))
         fix = "set dcgmAgent.tolerations in the configuration of the add-on eks-node-monitoring-agent"
         yield Cause("H4", f"Node {node.name}", message, "likely", tuple(evidence), fix)
     elif reported is None and row is not None:
-        message = f"Nothing monitors the GPUs of node {node.name}, because it has no condition {_ACCELERATORS}"
+        message = f"Node {node.name} isn't monitored for GPU faults: it has no condition {_ACCELERATORS}"
         fix = "install the add-on eks-node-monitoring-agent"
         yield Cause("H4", f"Node {node.name}", message, "possible", tuple(evidence), fix)

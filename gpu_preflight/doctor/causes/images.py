@@ -27,7 +27,7 @@ _PULLS = (
     (
         "I2",
         ("toomanyrequests", "429 Too Many"),
-        "was refused because of a rate limit of the registry",
+        "was rejected because of a rate limit of the registry",
         "log in to the registry with an image pull secret, or use a pull-through cache",
     ),
     (
@@ -50,7 +50,13 @@ _PULLS = (
     ),
     (
         "I3",
-        ("not found", "manifest unknown", "name unknown", "InvalidImageName", "couldn't parse image", "Never"),
+        ("ErrImageNeverPull",),
+        "isn't on the node, and its imagePullPolicy is Never",
+        "set imagePullPolicy to IfNotPresent, or put the image on the node",
+    ),
+    (
+        "I3",
+        ("not found", "manifest unknown", "name unknown", "InvalidImageName", "couldn't parse image"),
         "doesn't exist",
         "correct the name or tag of the image",
     ),
@@ -85,7 +91,7 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
             error = _ERROR.search(events[0].message if events else state.message)
             detail = f": {error[1]}" if error is not None else ""
             message = f"Image {image} of {pod.title} {fault}{detail}"
-            excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") else ()
+            excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") and events else ()
             if id == "I2" and secrets is not None:
                 evidence += (live.event_evidence(secrets),)
                 fix = "create the image pull secret that the pod names in its namespace"

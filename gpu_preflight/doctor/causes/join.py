@@ -115,7 +115,7 @@ def _join_failures(
         clock = Clock("EKS reports instances that don't join", since, "about 15 minutes", _TROUBLE)
         yield Cause("J1", group.title, message, confidence, tuple(shown), fix, command, clock=clock)
     if denied is not None:
-        message = f"The nodes of {group.title} aren't authorized in the cluster: {denied.get('message')}"
+        message = f"{group.title} has nodes that aren't authorized in the cluster: {denied.get('message')}"
         fix = "give the node role an access entry of type EC2_LINUX"
         issue = (Evidence(source, "health.issues[AccessDenied]", str(denied.get("message"))),)
         yield Cause("J2", group.title, message, "likely", issue, fix)
@@ -182,7 +182,7 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         fix = "add the role to mapRoles of aws-auth" if mode == "CONFIG_MAP" else "create an access entry for the role"
         yield Cause("J2", unjoined.subject, message, "likely", tuple(shown), fix, command)
     elif wrong and is_mapped is not True:
-        message = f"The access entry of role {name} of {unjoined.subject} has type {wrong[0]}, and nodes need EC2_LINUX"
+        message = f"Role {name} of {unjoined.subject} has an access entry of type {wrong[0]}, not EC2_LINUX"
         entry = (Evidence("aws eks describe-access-entry", "accessEntry.type", wrong[0]),)
         yield Cause("J2", unjoined.subject, message, "likely", entry, "recreate the entry with type EC2_LINUX")
 
@@ -222,14 +222,14 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         fix, command = "enable private access of the endpoint", f"aws eks update-cluster-config {options}"
         if isolated:
             subnet, why = next(iter(isolated.items()))
-            message = f"The API server has only a public endpoint, and subnet {subnet} of {subject} has {why}"
+            message = (
+                f"{subject} can't reach the API server: its endpoint is only public, and subnet {subnet} has {why}"
+            )
             yield Cause("J3", subject, message, "likely", (endpoint, *shown), fix, command)
         elif cidrs and "0.0.0.0/0" not in cidrs:
-            given = f"accepts only {', '.join(cidrs)}"
-            message = (
-                f"The API server has only a public endpoint, which {given}, and maybe not the NAT gateway of {subject}"
-            )
-            listed = Evidence(_CLUSTER, "resourcesVpcConfig.publicAccessCidrs", ", ".join(cidrs))
+            allowed = ", ".join(cidrs)
+            message = f"{subject} may not reach the API server: its endpoint is only public and accepts only {allowed}"
+            listed = Evidence(_CLUSTER, "resourcesVpcConfig.publicAccessCidrs", allowed)
             yield Cause("J3", subject, message, "possible", (endpoint, listed), fix, command)
     elif isolated:
         names = [str(each.get("ServiceName")) for each in mappings(live.aws("VpcEndpoints"))]
@@ -237,7 +237,7 @@ def _route(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         missing = [each for each in _SERVICES if each not in have]
         if missing:
             lacking = f"the VPC lacks endpoints for {', '.join(missing)}"
-            message = f"The subnets of {subject} have no way to the internet, and {lacking}"
+            message = f"{subject} has subnets without a way to the internet, and {lacking}"
             found = Evidence("aws ec2 describe-vpc-endpoints", "ServiceName", ", ".join(sorted(have)) or "none")
             confidence: Confidence = "likely" if "VpcEndpoints" in live.dump.aws else "possible"
             fix = "create the endpoints, or a route to a NAT gateway"
@@ -258,7 +258,7 @@ def _security_groups(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
     if not is_admitted or not is_open:
         listed = ", ".join(sorted(own))
         what = "allow no outgoing traffic" if is_admitted else f"aren't admitted by {' or '.join(sorted(server))}"
-        message = f"The security groups {listed} of {unjoined.subject} {what}, so nodes can't reach port 443"
+        message = f"Security groups {listed} of {unjoined.subject} {what}, so nodes can't reach port 443"
         place = "resourcesVpcConfig.clusterSecurityGroupId"
         instance = Evidence("aws ec2 describe-instances", "SecurityGroups", listed)
         shown = (instance, Evidence(_CLUSTER, place, ", ".join(sorted(server))))
@@ -285,7 +285,7 @@ def _console(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
             text += b64decode(text, validate=True).decode(errors="replace")
         for line in text.splitlines():
             if part := next((each for each in _CONSOLE if each in line), None):
-                message = f"The user data of {unjoined.subject} is wrong: {part}"
+                message = f"{unjoined.subject} has wrong user data: {part}"
                 fix = "write a NodeConfig for nodeadm into the user data, with cluster name, endpoint, CA and CIDR"
                 shown = (Evidence("aws ec2 get-console-output", "Output", line.strip()[:300]),)
                 yield Cause("J6", unjoined.subject, message, "likely", shown, fix)
@@ -324,7 +324,7 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
                 continue
             why = f"container {one.name} of pod {pod.name} is in {state}"
             shown.append(Evidence(pod.title, f"status.containerStatuses[{one.name}]", state))
-        message = f"The network plugin of {title(node)} isn't ready: {why}"
+        message = f"{title(node)} has no ready network plugin: {why}"
         command = "kubectl get daemonset -n kube-system aws-node"
         if agents:
             command = f"kubectl logs -n {quote(agents[0].namespace)} {quote(agents[0].name)} --all-containers"
@@ -343,6 +343,6 @@ def _addresses(live: Live, node: Object, agents: list[Object]) -> Iterator[Cause
     if shown:
         full = [each for each in mappings(live.aws("Subnets")) if each.get("AvailableIpAddressCount") == 0]
         shown += [Evidence(f"Subnet {each.get('SubnetId')}", "AvailableIpAddressCount", "0") for each in full[:3]]
-        message = f"The network plugin of {title(node)} gets no addresses from its subnet"
+        message = f"{title(node)} gets no addresses for pods from its subnet"
         fix = "use subnets with free addresses, or enable prefix delegation or custom networking"
         yield Cause("J9", title(node), message, "proven" if is_reported else "likely", tuple(shown), fix)

@@ -112,8 +112,6 @@ _FAULTS = (
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
-_AUTO_GROUP = EKS_DOMAIN
-_CAPACITY_TYPE = CAPACITY_TYPE
 # Karpenter repeats its event at most every 5 minutes. An older one may be about an earlier NodePool.
 _REPEATED_SECONDS = 900
 _CLASS_FIXES = {
@@ -139,7 +137,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 
 def _is_automatic(pool: Object) -> bool:
-    return bool(dig(pool.spec, "template", "spec", "nodeClassRef", "group") == _AUTO_GROUP)
+    return bool(dig(pool.spec, "template", "spec", "nodeClassRef", "group") == EKS_DOMAIN)
 
 
 def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object]) -> Iterator[Cause]:
@@ -149,11 +147,11 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
     if deployment is None:
         reported = target.pod is not None and live.object_events(target.pod, component="karpenter")
         if own and not reported and live.certainty("Deployment") is not None:
-            message = "The cluster has NodePools and no Deployment of Karpenter"
+            message = f"{title(own[0])} waits for Karpenter, which has no Deployment in the cluster"
             seen = (Evidence(title(own[0]), "", "exists"), Evidence("deployments.apps", "items", "without Karpenter"))
             yield Cause("K1", title(own[0]), message, "likely", seen, "install Karpenter")
         elif certainty == "proven" and not every and "NodePool" not in live.dump.unknown_kinds:
-            message = "The cluster has Karpenter's definitions and no NodePool, so Karpenter launches nothing"
+            message = "Karpenter has its definitions in the cluster and no NodePool, so it launches nothing"
             proof = Evidence("nodepools.karpenter.sh", "items", "[]")
             yield Cause("K2", "NodePools", message, "likely", (proof,), "create a NodePool with GPU instance types")
         return
@@ -332,9 +330,9 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
         return
     for pool in pools:
         requirements = mappings(dig(pool.spec, "template", "spec", "requirements"))
-        values = [each for one in requirements if one.get("key") == _CAPACITY_TYPE for each in items(one.get("values"))]
+        values = [each for one in requirements if one.get("key") == CAPACITY_TYPE for each in items(one.get("values"))]
         if "reserved" in values and (logged or values == ["reserved"]):
-            shown = logged or [Evidence(title(pool), f"spec.template.spec.requirements[{_CAPACITY_TYPE}]", "reserved")]
+            shown = logged or [Evidence(title(pool), f"spec.template.spec.requirements[{CAPACITY_TYPE}]", "reserved")]
             fix = "extend the reservation, or allow on-demand in the NodePool"
             message = f"{title(pool)} waits for reserved capacity, about which Karpenter reports no event"
             yield Cause("K15", title(pool), message, "likely" if logged else "possible", tuple(shown), fix)
@@ -354,13 +352,13 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         fix = "create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
         yield Cause("M1", title(auto[0]), message, certainty, shown, fix)
     elif wrong:
-        right = wrong[0].replace(KARPENTER_AWS_DOMAIN, _AUTO_GROUP)
+        right = wrong[0].replace(KARPENTER_AWS_DOMAIN, EKS_DOMAIN)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
         event = _report(live, target)
         shown = (Evidence(target.title, "spec", wrong[0]), *([live.event_evidence(event)] if event else []))
         confidence: Confidence = "proven" if len(auto) == len(every) and certainty == "proven" else "likely"
         yield Cause("M2", target.title, message, confidence, shown, f"select {right}")
-    nodes = {each.name for each in live.nodes if each.labels.get(f"{_AUTO_GROUP}/compute-type") == "auto"}
+    nodes = {each.name for each in live.nodes if each.labels.get(f"{EKS_DOMAIN}/compute-type") == "auto"}
     for each in live.objects("DaemonSet"):
         is_plugin = DEVICE_PLUGINS in str(each.spec) and "nvidia" in str(each.spec)
         there = [pod for pod in live.owned(each, "Pod") if pod.spec.get("nodeName") in nodes] if is_plugin else []

@@ -206,7 +206,7 @@ def _suspended(group: Group) -> Iterator[Cause]:
         name = f"Auto Scaling group {group.scaling_group}"
         shown = (Evidence(name, "SuspendedProcesses", "Launch"),)
         options = f"--auto-scaling-group-name {quote(group.scaling_group)} --scaling-processes Launch"
-        message = f"The Launch process of {name} is suspended, so {group.title} gets no instance"
+        message = f"{name} has its Launch process suspended, so {group.title} gets no instance"
         command = f"aws autoscaling resume-processes {options}"
         yield Cause("E20", group.title, message, "proven", shown, "resume the process", command)
 
@@ -216,7 +216,7 @@ def _full_subnets(live: Live, group: Group) -> Iterator[Cause]:
     own = [each for each in mappings(live.aws("Subnets")) if each.get("SubnetId") in group.subnets]
     if own and len(own) == len(group.subnets) and all(each.get("AvailableIpAddressCount") == 0 for each in own):
         shown = tuple(Evidence(f"Subnet {each.get('SubnetId')}", "AvailableIpAddressCount", "0") for each in own)
-        message = f"No subnet of {group.title} has a free address"
+        message = f"{group.title} has no subnet with a free address"
         yield Cause("E13", group.title, message, "likely", shown, _FAULTS["E13"][1])
 
 
@@ -229,7 +229,7 @@ def _small_quota(live: Live, group: Group) -> Iterator[Cause]:
     for each in mappings(live.aws("Quota")):
         value, name, code = each.get("Value"), str(each.get("QuotaName")), str(each.get("QuotaCode"))
         if codes == {code} and isinstance(value, (int, float)) and value < vcpus:
-            message = f"The quota {name} is {value:g} vCPUs, and the smallest type of {group.title} has {vcpus}"
+            message = f"Quota {name} is {value:g} vCPUs, and the smallest type of {group.title} has {vcpus}"
             options = f"--service-code ec2 --quota-code {quote(code)} --desired-value {vcpus}"
             command = f"aws service-quotas request-service-quota-increase {options}"
             shown = (Evidence(_QUOTA, name, str(value)),)

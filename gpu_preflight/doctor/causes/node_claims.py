@@ -123,7 +123,7 @@ def _unremoved(live: Live, claim: Object, text: str, shown: tuple[Evidence, ...]
     )
     if not words or any(each in software for each in words):
         return None
-    message = f"nothing in the cluster is known to remove startup taint {taint} of {title(claim)}: {text}"
+    message = f"{title(claim)} keeps startup taint {taint}, and nothing in the cluster is known to remove it: {text}"
     fix = f"install the component that removes the taint, or remove it from startupTaints of NodePool {name}"
     return Cause("K24", title(claim), message, "likely", shown, fix)
 
@@ -133,7 +133,7 @@ def _refused(live: Live, target: Target) -> Iterator[Cause]:
         text = event.message.partition("fleet error(s), ")[2] or event.message.partition(" event: ")[2]
         pool = f"NodePool {event.name.rpartition('-')[0]}"
         clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", _CACHE)
-        message = f"EC2 refused NodeClaim {event.name} of {pool}: {text or event.message}"
+        message = f"EC2 rejected NodeClaim {event.name} of {pool}: {text or event.message}"
         fix = "act on the code of EC2, which may mean capacity, a quota, a subnet or a reservation"
         yield Cause("K18", pool, message, "likely", (live.event_evidence(event),), fix, clock=clock)
         return
@@ -145,7 +145,7 @@ def _unregistered(live: Live, target: Target) -> Iterator[Cause]:
         health = live.condition(pool, "NodeRegistrationHealthy")
         if health is not None and health.status == "False":
             is_join = health.reason == "RegistrationFailed"
-            message = f"The last nodes of {title(pool)} didn't {'register' if is_join else 'launch'}: {health.message}"
+            message = f"{title(pool)} has nodes that didn't {'register' if is_join else 'launch'}: {health.message}"
             shown = (live.condition_evidence(pool, health),)
             fix = "check role, routes, security groups and user data of its instances"
             yield Cause("K20" if is_join else "K19", title(pool), message, "likely", shown, fix)

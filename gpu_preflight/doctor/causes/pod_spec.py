@@ -29,13 +29,13 @@ _OTHER_PODS = (
     (
         ("didn't satisfy existing pods anti-affinity rules",),
         "P13",
-        "the anti-affinity of a running pod excludes {pod} from its node or zone",
+        "{pod} is excluded from a node or zone by the anti-affinity of a running pod",
         "relax the anti-affinity of the running pods, or add a node",
     ),
     (
         ("didn't match pod anti-affinity rules",),
         "P13",
-        "the anti-affinity of {pod} excludes every node that has room",
+        "{pod} has an anti-affinity that excludes every node with room",
         "relax the anti-affinity of the pod, or add a node",
     ),
     (
@@ -47,25 +47,25 @@ _OTHER_PODS = (
     (
         ("didn't match pod topology spread constraints",),
         "P14",
-        "a topology spread constraint of {pod} allows no node that has room",
+        "{pod} has a topology spread constraint that allows no node with room",
         "set whenUnsatisfiable to ScheduleAnyway, raise maxSkew, or add a node in another zone",
     ),
     (
         ("cannot allocate all claims",),
         "S8",
-        "no node has the devices that the resource claims of {pod} request",
+        "{pod} has resource claims for devices that no node has",
         "correct the selectors of the claim, or add a node whose driver publishes such devices",
     ),
     (
         ("resourceclaim in use", "resourceclaim not available on the node", "in the process of being allocated"),
         "S10",
-        "a resource claim of {pod} is in use by another pod or on another node",
+        "{pod} has a resource claim that is in use by another pod or on another node",
         "use a claim template, so that each pod gets its own claim, or wait for the other pod",
     ),
     (
         ("unavailable due to PersistentVolumeClaim with ReadWriteOncePod",),
         "V7",
-        "a volume of {pod} allows only one pod, and another pod uses it",
+        "{pod} has a volume that allows only one pod, and another pod uses it",
         "end the other pod, or use a volume with another access mode",
     ),
     (
@@ -75,7 +75,7 @@ _OTHER_PODS = (
             "had no available volume zone",
         ),
         "V5",
-        "a volume of {pod} is in a zone in which no node has room for it",
+        "{pod} has a volume in a zone in which no node has room for it",
         "add GPU nodes in the zone of the volume, or copy the data to a volume in their zone",
     ),
 )
@@ -110,7 +110,7 @@ def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         condition = live.condition(pod, "PodScheduled")
         proofs = [Evidence(pod.title, "spec.schedulingGates", ", ".join(gates))]
         proofs += [live.condition_evidence(pod, condition, "reason")] if condition is not None else []
-        text = f"scheduling gate {', '.join(gates)} holds {pod.title}, and autoscalers ignore such a pod"
+        text = f"{pod.title} has scheduling gate {', '.join(gates)}, and schedulers and autoscalers ignore such a pod"
         fix = "find the controller that added the gate, and why it doesn't remove it"
         yield Cause("P9", pod.title, text, "proven", tuple(proofs), fix)
 
@@ -124,15 +124,15 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         return
     known = [each.name for kind in ("Pod", "Lease", "Deployment") for each in live.objects(kind)]
     if any(each == name or each.startswith(f"{name}-") for each in known):
-        text = f"scheduler {name}, which {pod.title} names, is installed and hasn't looked at it"
+        text = f"{pod.title} names scheduler {name}, which is installed and hasn't looked at it"
         fix = f"look at the pods and the lease of {name}"
     else:
-        text = f"no scheduler {name}, which {pod.title} names, runs in the cluster"
+        text = f"{pod.title} names scheduler {name}, and no pod or lease has that name"
         fix = "remove schedulerName from the pod, or install that scheduler"
         text += did_you_mean(name, [_DEFAULT, *(str(each.spec.get("schedulerName")) for each in live.objects("Pod"))])
     # A scheduler with this name may run outside of the cluster, so this isn't proven.
     proof = Evidence(pod.title, "spec.schedulerName", name), Evidence(pod.title, "status.conditions", "no PodScheduled")
-    yield Cause("P8", pod.title, text, "likely", proof, fix)
+    yield Cause("P8", pod.title, text, "likely" if live.certainty("Pod") else "possible", proof, fix)
 
 
 def _missing_claims(live: Live, target: Target) -> Iterator[Cause]:
@@ -161,7 +161,7 @@ def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         or (silent is not None and silent < _UNSEEN_SECONDS)
     ):
         return
-    text = f"the scheduler of the cluster hasn't looked at {pod.title}"
+    text = f"{pod.title} has no condition PodScheduled, so the scheduler of the cluster hasn't looked at it"
     proofs = [Evidence(pod.title, "status.conditions", "no PodScheduled")]
     proofs += (
         [Evidence("Lease kube-system/kube-scheduler", "spec.renewTime", live.time_text(renewed))] if renewed else []
@@ -173,12 +173,13 @@ def _scheduler_down(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> Iterator[Cause]:
     """Yield what the scheduler's message names."""
     yield from _volume_claims(live, target, message, evidence)
-    if found := _NO_CLASS.search(message):
-        certain = live.certainty("DeviceClass") == "proven" and live.object("DeviceClass", found[2]) is None
+    found = _NO_CLASS.search(message)
+    if found and live.object("DeviceClass", found[2]) is None:
         text = f"DeviceClass {found[2]}, which a claim of {target.title} requests, doesn't exist"
         fix = "install the driver that creates it, or correct deviceClassName of the claim"
-        yield Cause("S9", target.title, text, "proven" if certain else "likely", (evidence,), fix)
-    elif found := _NO_RESOURCE_CLAIM.search(message):
+        yield Cause("S9", target.title, text, live.certainty("DeviceClass") or "likely", (evidence,), fix)
+    found = _NO_RESOURCE_CLAIM.search(message)
+    if found and live.object("ResourceClaim", found[1], target.namespace) is None:
         text = f"ResourceClaim {found[1]} of {target.title} doesn't exist"
         yield Cause("S10", target.title, text, "likely", (evidence,), "create the claim, or correct its name")
     for texts, id, fault, fix in _OTHER_PODS:
@@ -211,8 +212,8 @@ def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, e
     if id == "P14":
         for each in target.read.spreads:
             labelled = [one for one in live.nodes if each.key in one.labels]
-            if not labelled and live.certainty("Node") is not None:
-                text = f"no node has label {each.key}, over which {target.title} must be spread"
+            if not labelled and live.certainty("Node") == "proven":
+                text = f"{target.title} must be spread over label {each.key}, which no node has"
                 fix = f"correct topologyKey {each.key}, or label the nodes"
             value = f"{each.key}, maxSkew {each.skew}" if hasattr(each, "skew") else str(each.key)
             shown.append(Evidence(target.title, "spec.topologySpreadConstraints[].topologyKey", value))
@@ -248,12 +249,12 @@ def _zoned_volumes(live: Live, target: Target) -> Iterator[tuple[str, list[str]]
 
 def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence) -> Iterator[Cause]:
     where = f"-n {shlex.quote(target.namespace)}"
-    if found := _NO_CLAIM.search(message):
-        certain = live.certainty("PersistentVolumeClaim")
-        own = live.object("PersistentVolumeClaim", found[1], target.namespace) is None and certain == "proven"
+    # The condition doesn't expire, so a claim that exists now was created after it.
+    found = _NO_CLAIM.search(message)
+    if found and live.object("PersistentVolumeClaim", found[1], target.namespace) is None:
         text = f"PersistentVolumeClaim {found[1]}, which {target.title} mounts, doesn't exist"
         fix = "create the claim, or correct claimName of the pod"
-        yield Cause("V1", target.title, text, "proven" if own else "likely", (evidence,), fix)
+        yield Cause("V1", target.title, text, live.certainty("PersistentVolumeClaim") or "likely", (evidence,), fix)
     elif "unbound immediate PersistentVolumeClaims" in message:
         for name in _claims(target):
             claim = live.object("PersistentVolumeClaim", name, target.namespace)
@@ -263,12 +264,16 @@ def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence)
                 each for each in live.object_events(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")
             ]
             why = f": {events[0].message}" if events else ""
-            proofs = (Evidence(claim.title, "status.phase", "Pending"), *map(live.event_evidence, events[:1]), evidence)
+            proofs = (
+                Evidence(claim.title, "status.phase", str(dig(claim.content, "status", "phase"))),
+                *map(live.event_evidence, events[:1]),
+                evidence,
+            )
             text = f"{claim.title}, which {target.title} mounts, isn't bound{why}"
             fix = "correct the StorageClass of the claim, or install its provisioner"
             yield Cause(
                 "V2", claim.title, text, "proven", proofs, fix, f"kubectl describe pvc {shlex.quote(name)} {where}"
             )
             return
-        text = f"a PersistentVolumeClaim of {target.title} isn't bound"
+        text = f"{target.title} uses a PersistentVolumeClaim that isn't bound"
         yield Cause("V2", target.title, text, "likely", (evidence,), "look at the events of its claims")

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 from gpu_facts.charts import KAI_SCHEDULER, VOLCANO
 from gpu_facts.labels import KAI_QUEUE, KUEUE_QUEUE
 from gpu_facts.light import regex
-from gpu_preflight.doctor.cause import Cause, Evidence
-from gpu_preflight.doctor.live import Condition, Live, Target
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence
+from gpu_preflight.doctor.live import Condition, Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
 
-_LABEL, _KAI_LABEL = KUEUE_QUEUE, KAI_QUEUE
 _GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 # Texts of the condition QuotaReserved: pattern, id, cause and fix. The first one that matches counts.
 _PENDING = (
@@ -50,13 +49,13 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if target.node is not None:
         return
     every = [target.named, *target.owners]
-    queue = next((name for each in every if (name := str(each.labels.get(_LABEL) or ""))), "")
+    queue = next((name for each in every if (name := str(each.labels.get(KUEUE_QUEUE) or ""))), "")
     held = any(each in _GATES for each in target.read.gates) or any(one.spec.get("suspend") is True for one in every)
     if queue and held:
         yield from _kueue(live, target, every, queue)
     elif held and not queue and live.dump.objects and live.objects("ClusterQueue"):
         owner = next(one for one in every if one.spec.get("suspend") is True)
-        text = f"{owner.title} is suspended without label {_LABEL}, so Kueue doesn't manage it"
+        text = f"{owner.title} is suspended without label {KUEUE_QUEUE}, so Kueue doesn't manage it"
         fix = "add the label with the name of a LocalQueue, or resume the job"
         yield Cause("Q1", owner.title, text, "likely", (Evidence(owner.title, "spec.suspend", "true"),), fix)
     yield from _kai(live, target, every)
@@ -95,7 +94,7 @@ def _owners(workload: Object) -> set[str]:
 def _without_workload(live: Live, target: Target, local: Object | None, queue: str) -> Iterator[Cause]:
     certain = live.certainty("LocalQueue")
     if local is None and certain is not None:
-        proof = Evidence(target.root.title, f"metadata.labels[{_LABEL}]", queue)
+        proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
         text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"
         yield Cause("Q2", target.root.title, text, certain, (proof,), "create the queue, or correct the label")
 
@@ -148,7 +147,7 @@ def _checks(workload: Object) -> Iterator[Cause]:
             name, state = each.get("name"), each.get("state")
             proof = Evidence(workload.title, f"status.admissionChecks[{name}]", f"{state}: {each.get('message') or ''}")
             text = (
-                f"admission check {name} of {workload.title} is {state}: {each.get('message') or 'without a message'}"
+                f"Admission check {name} of {workload.title} is {state}: {each.get('message') or 'without a message'}"
             )
             fix = f"look at the object of admission check {name}, such as its ProvisioningRequest"
             yield Cause("Q11", workload.title, text, "proven", (proof,), fix)
@@ -159,18 +158,24 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
     if queue.spec.get("queueingStrategy") != "StrictFIFO":
         return
     for each in live.objects("Workload"):
-        first = live.condition(each, "QuotaReserved")
+        first, local = live.condition(each, "QuotaReserved"), live.object("LocalQueue", _queue(each), each.namespace)
+        if local is None or local.spec.get("clusterQueue") != queue.name:
+            continue
         older = (live.created(each) or live.now) < (live.created(workload) or live.now)
         if each is not workload and older and first is not None and first.status == "False":
             text = f"{each.title} is first in ClusterQueue {queue.name}, whose strategy is StrictFIFO, and waits"
-            proofs = Evidence(queue.title, "spec.queueingStrategy", "StrictFIFO"), live.condition_evidence(each, first)
+            proofs = Evidence(title(queue), "spec.queueingStrategy", "StrictFIFO"), live.condition_evidence(each, first)
             fix = f"admit {each.title} first, or set queueingStrategy to BestEffortFIFO"
             yield Cause("Q13", workload.title, text, "likely", proofs, fix)
             return
 
 
+def _queue(workload: Object) -> str:
+    return str(workload.spec.get("queueName"))
+
+
 def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]:
-    if not any(_KAI_LABEL in each.labels for each in every) and target.spec.get("schedulerName") != KAI_SCHEDULER:
+    if not any(KAI_QUEUE in each.labels for each in every) and target.spec.get("schedulerName") != KAI_SCHEDULER:
         return
     for group in live.objects("PodGroup", target.namespace):
         if target.root.name not in group.name and not _owners(group) & {
@@ -198,6 +203,7 @@ def _volcano(live: Live, target: Target) -> Iterator[Cause]:
         condition = live.condition(group, "Unschedulable")
         named = mapping(target.named.annotations).get("scheduling.k8s.io/group-name")
         if condition is not None and condition.status == "True" and named in (None, group.name):
-            text = f"Volcano waits for the whole gang of {target.title}: {condition.message}"
+            text = f"{target.title} waits for its whole gang: Volcano reports {condition.message}"
+            sure: Confidence = "proven" if named == group.name else "possible"
             fix = "add room for all tasks, or lower minAvailable"
-            yield Cause("Q19", target.title, text, "proven", (live.condition_evidence(group, condition),), fix)
+            yield Cause("Q19", target.title, text, sure, (live.condition_evidence(group, condition),), fix)

@@ -15,12 +15,12 @@ from shlex import join
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, two_managers
+from gpu_preflight.doctor.dump import LAST_APPLIED
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping
 
 _OUT_OF = "OutOf"
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _AGAIN = "create the pod again once the node offers its GPUs"
 # Parts of the message of a pod with the reason UnexpectedAdmissionError, with the fault and its fix.
 _REJECTIONS = (
@@ -87,7 +87,7 @@ def _insufficient(
         message = f"{pod.title} names node {target.node} itself, which has too little {resource}"
         fix = "remove nodeName from the pod's spec, so that the scheduler selects a node"
         return Cause("P10", pod.title, message, sure, (by_hand, *evidence), fix)
-    message = f"Node {target.node} rejected {pod.title}: another pod got its {resource} first"
+    message = f"Node {target.node} rejected {pod.title}: the node has too little {resource}"
     scheduled = next(iter(live.object_events(pod, reason="Scheduled")), None)
     sure = "proven" if scheduled is not None else "likely"
     excluded = ("a scheduler bound the pod, so its manifest doesn't name the node",) if scheduled else ()
@@ -97,9 +97,7 @@ def _insufficient(
 
 def _named_by_hand(live: Live, target: Target, pod: Object) -> tuple[Evidence | None, Confidence]:
     """Return the evidence that the manifest of a pod names its node; ``None`` if a scheduler selected it."""
-    applied = known_text(
-        dig(pod.content, "metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
-    )
+    applied = known_text(pod.annotations.get(LAST_APPLIED))
     try:
         written = mapping(json.loads(applied)) if applied else {}
     except ValueError:
@@ -132,6 +130,6 @@ def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
     failed = next(iter(live.object_events(pod, reason="FailedPrepareDynamicResources")), None)
     if failed is not None and live.is_creating(pod):
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
-        message = f"The DRA driver of node {node} can't prepare the devices that {pod.title} claims: {detail}"
+        message = f"{pod.title} claims devices that the DRA driver of node {node} can't prepare: {detail}"
         fix = "read the log of the DRA driver's kubelet plugin on the node"
         yield Cause("G23", pod.title, message, "proven", (live.event_evidence(failed),), fix)

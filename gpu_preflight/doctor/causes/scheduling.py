@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, INSTANCE_TYPE, NODE_FEATURE
+from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, GPU_PRESENT, INSTANCE_TYPE, NODE_FEATURE
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import distinct, show
 from gpu_facts.refusals import did_you_mean
@@ -51,15 +51,12 @@ _OF_SPEC = ("taint", "label", "resource", "port", "topology", "volume")
 # Source: https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/docs/gpu-feature-discovery/README.md (2026-11)
 _DISCOVERED = ("nvidia.com/gpu.", "nvidia.com/cuda.", "nvidia.com/mig.", NODE_FEATURE)
 _HUGE = "hugepages-"
-_EFA = EFA
-_PRESENT = f"{NVIDIA}gpu.present"
 # A pod that is deleted ends until its deletionTimestamp, which includes its grace period. The kubelet reports it later.
 _LATE_SECONDS, _STUCK_SECONDS = 15, 300
 # The scheduler's text for each cause: part of it proves the cause if our own comparison finds it too.
 _TEXTS = {
     "P5": ("untolerated taint", "didn't tolerate"),
     "P6": ("node affinity/selector", "didn't match node selector"),
-    "S3": ("were unschedulable", "untolerated taint"),
     "S4": ("untolerated taint", "were not ready"),
     "S5": ("untolerated taint", "pressure"),
     "S7": ("Too many pods",),
@@ -128,7 +125,7 @@ def _view(live: Live, target: Target) -> _View | None:
 
 def _may_serve(live: Live, node: Object, devices: set[str]) -> bool:
     offers = devices & live.capacity(node).keys()
-    return bool(offers) or str(node.labels.get(INSTANCE_TYPE)) in catalogue() or _PRESENT in node.labels
+    return bool(offers) or str(node.labels.get(INSTANCE_TYPE)) in catalogue() or GPU_PRESENT in node.labels
 
 
 def _lasting(fit: NodeFit) -> tuple[Taint, ...]:
@@ -153,7 +150,7 @@ def _spec_faults(fit: NodeFit) -> tuple[str, ...]:
 def _type_has(node: Object, name: str) -> bool:
     """Whether the instance type of a node has a device that the node doesn't offer."""
     row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
-    return row is not None and (name == GPU or (name == _EFA and bool(row.max_efa)))
+    return row is not None and (name == GPU or (name == EFA and bool(row.max_efa)))
 
 
 def _is_offered_later(fit: NodeFit, name: str) -> bool:
@@ -167,7 +164,7 @@ def _is_offered_later(fit: NodeFit, name: str) -> bool:
 def _agreed(view: _View, id: str, texts: Iterable[str] = ()) -> Confidence:
     """Return how certain a computed cause is, given the scheduler's message."""
     agrees = any(each in view.message for each in (*_TEXTS.get(id, ()), *texts))
-    if id.startswith("P") and view.live.certainty("Deployment") is None:
+    if id.startswith("P") and None in (view.live.certainty("Deployment"), view.live.certainty("NodePool")):
         # An autoscaler that the dump doesn't show may launch a node for the pod.
         return weaker("likely" if agrees else "possible", view.certainty)
     is_open = id.startswith("P") and _has_empty_groups(view.live)
@@ -265,7 +262,7 @@ def _too_small(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
 
 
 def _is_special(name: str) -> bool:
-    return name.startswith(_HUGE) or name == _EFA
+    return name.startswith(_HUGE) or name == EFA
 
 
 def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
@@ -366,7 +363,7 @@ def _unhealthy(view: _View, id: str, fit: NodeFit) -> Cause:
     condition = live.condition(fit.node, kind.replace("Pid", "PID"))
     shown += [live.condition_evidence(fit.node, condition)] if condition is not None else []
     what = "isn't ready" if id == "S4" else f"is short of {taint.key.removeprefix(_NODE).split('-')[0]}"
-    text = f"node {name} matches {view.target.title} and {what}"
+    text = f"Node {name} matches {view.target.title} and {what}"
     fix = "find why the kubelet isn't ready" if id == "S4" else "free the resource on the node, or replace the node"
     return _cause(
         view, id, text, fix, f"kubectl describe node {shlex.quote(name)}", shown=shown, subject=f"Node {name}"
@@ -378,13 +375,14 @@ def _cordoned(view: _View, fit: NodeFit) -> Cause:
     who = next((taint.key for taint in fit.taints if taint.key in _PASSING), "")
     removes = {"karpenter.sh/disrupted": "Karpenter", "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler"}.get(who)
     by = f"; {removes} removes it" if removes else ""
-    text = f"node {name} matches {view.target.title}, but it is {'being set up' if who and not by else 'cordoned'}{by}"
+    text = f"Node {name} matches {view.target.title}, but it is {'being set up' if who and not by else 'cordoned'}{by}"
     fix = "wait for another node" if by else "wait until its taint is removed" if who else "uncordon the node"
     run = "" if who else f"kubectl uncordon {shlex.quote(name)}"
     change = None if who else Change("uncordon the node", fit.node.origin, ("spec", "unschedulable"), False)
     field, value = ("spec.taints", who) if who else ("spec.unschedulable", "true")
     shown = [Evidence(f"Node {name}", field, value)]
-    return _cause(view, "S3", text, fix, run, shown=shown, subject=f"Node {name}", change=change)
+    texts = ("untolerated taint", "didn't tolerate") if who else ("were unschedulable",)
+    return _cause(view, "S3", text, fix, run, shown=shown, subject=f"Node {name}", change=change, texts=texts)
 
 
 def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
@@ -393,7 +391,7 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     alike = [each for each in view.nodes if not each.labels and not _lasting(each) and name not in each.unknown]
     total = sum(max(view.live.free(each.node).get(name, 0), 0) for each in alike if not each.is_cordoned)
     if name == "pods":
-        text = f"the nodes that match {view.target.title} have no free pod slot"
+        text = f"{view.target.title} matches {len(nodes)} nodes, which have no free pod slot"
         yield _cause(
             view, "S7", text, "raise the max number of pods of a node, or use larger nodes", shown=_slots(nodes)
         )

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from shlex import join
 
 from gpu_facts.light import regex
-from gpu_preflight.doctor.cause import Cause, Clock, Evidence
-from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mappings
 
@@ -61,15 +61,16 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         return
     text = _attach_error(failed) if failed is not None else event.message if event is not None else ""
     evidence: tuple[Evidence, ...] = (live.event_evidence(event),) if event is not None else ()
-    evidence += (Evidence(failed.title, "status.attachError.message", text),) if failed is not None else ()
+    evidence += (Evidence(title(failed), "status.attachError.message", text),) if failed is not None else ()
     fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
     csi, driver = live.object("CSINode", str(target.node)), _driver(live, name)
     drivers = [str(each.get("name")) for each in mappings(csi.spec.get("drivers"))] if csi is not None else []
     if csi is not None and driver and driver not in drivers:
         fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
-        evidence += (Evidence(csi.title, "spec.drivers", ", ".join(drivers) or "none"),)
+        evidence += (Evidence(title(csi), "spec.drivers", ", ".join(drivers) or "none"),)
     message = f"Volume {name} can't be attached to node {target.node}: {text}"
-    yield Cause("V8", f"volume {name}", message, "proven", evidence, fix)
+    sure: Confidence = "proven" if failed is not None else "likely"
+    yield Cause("V8", f"volume {name}", message, sure, evidence, fix)
 
 
 def _attach_error(attachment: Object) -> str:
@@ -127,7 +128,7 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         return
     users = _sharing(live, pod, _claims(pod))
     by = f" by {users[0].title}" if users else ""
-    message = f"A ReadWriteOncePod claim of {target.title} is in use{by}"
+    message = f"{target.title} waits for a ReadWriteOncePod claim, which is in use{by}"
     fix = "delete the other pod, or use the access mode ReadWriteOnce"
     yield Cause("V7", pod.title, message, "proven", (live.condition_evidence(pod, scheduled),), fix)
 

@@ -171,7 +171,7 @@ def test_the_device_plugin_itself_may_be_the_pod_in_question() -> None:
 
 @pytest.mark.parametrize(
     ("daemon", "expected"),
-    [(None, "possible"), ("Error creating: pods is forbidden: exceeded quota", "proven")],
+    [(None, "possible"), ("Error creating: pods is forbidden: exceeded quota", "likely")],
 )
 def test_a_plugin_without_a_pod_on_the_node(daemon: str | None, expected: str) -> None:
     about = {"kind": "DaemonSet", "name": "nvidia-device-plugin", "namespace": "kube-system"}

@@ -1,0 +1,151 @@
+"""One signal, an old signal or an incomplete list proves nothing, and an object that exists isn't called missing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_preflight.command_line.cli import _namespace_of_pod
+from gpu_preflight.doctor.cause import Cause
+from gpu_preflight.doctor.collector import Collector
+from gpu_preflight.doctor.connection import Refused
+from tests.preflight.doctor.cases import cases
+from tests.preflight.doctor.clusters import GPU, NEW_NODE, cluster, ended, event, node, plugin_pod, pod, roots, waiting
+
+_WITH_GPU = node(capacity={GPU: "1"}, allocatable={GPU: "1"})
+_CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+
+
+def _unscheduled(message: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}
+
+
+def test_an_error_in_a_log_is_likely_if_the_node_offers_its_gpus() -> None:
+    logs = {("kube-system", "plugin-1", "app"): "Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND."}
+
+    found = [
+        roots(cluster("karpenter", each, plugin_pod(), logs=logs), "plugin-1")[0].confidence
+        for each in (node(), _WITH_GPU)
+    ]
+
+    assert found == ["proven", "likely"]
+
+
+def test_a_line_in_the_log_of_a_program_is_likely() -> None:
+    logs = {("default", "train", "main"): "exec /bin/train: exec format error"}
+
+    found = roots(cluster("karpenter", pod(node=NEW_NODE, status=ended(1)), _WITH_GPU, logs=logs))
+
+    assert [(each.id, each.confidence) for each in found] == [("P11", "likely")]
+
+
+def test_an_event_about_a_volume_is_likely_without_its_attachment() -> None:
+    failed = event("FailedAttachVolume", 'AttachVolume.Attach failed for volume "pvc-1" : rpc error: denied')
+
+    found = roots(cluster("karpenter", pod(node=NEW_NODE, status=waiting("ContainerCreating")), _WITH_GPU, failed))
+
+    assert [(each.id, each.confidence) for each in found] == [("V8", "likely")]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("data", False), ("other", True)])
+def test_a_claim_that_was_created_later_is_not_missing(name: str, expected: bool) -> None:
+    message = '0/2 nodes are available: persistentvolumeclaim "data" not found. '
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"}}
+
+    found = roots(cluster("karpenter", pod(spec={"volumes": [_CLAIM]}, status=_unscheduled(message)), claim))
+
+    assert ("V1" in [each.id for each in found]) == expected
+
+
+def test_an_image_that_must_not_be_pulled_is_not_called_missing() -> None:
+    [found] = roots(cluster("karpenter", pod(node=NEW_NODE, status=waiting("ErrImageNeverPull")), _WITH_GPU))
+
+    assert (found.id, found.excluded) == ("I3", ())
+    assert "imagePullPolicy is Never" in found.message
+
+
+@pytest.mark.parametrize("name", ["written/Q13-strict-fifo-head-blocks"])
+def test_a_workload_of_another_queue_is_not_in_front(name: str) -> None:
+    case = next(each for each in cases() if each.name == name)
+    live = case.live()
+    queue = next(each for each in live.dump.objects if each.kind == "ClusterQueue")
+    for each in live.dump.objects:
+        if each.kind == "LocalQueue":
+            each.content["spec"]["clusterQueue"] = f"{queue.name}-2"  # type: ignore[index]
+
+    assert "Q13" not in [each.id for each in roots(live, str(case.pod))]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "NodePool"])
+def test_a_fault_of_the_spec_is_at_most_likely_if_an_autoscaler_may_be_unseen(kind: str) -> None:
+    case = next(each for each in cases() if each.name == "written/P5-taint-of-a-team-is-not-a-sick-node")
+    live = case.live()
+    live.dump.complete |= {"Deployment", "NodePool"} - {kind}
+    live.dump.complete -= {kind}
+    live.dump.listed -= {kind}
+
+    assert roots(live, str(case.pod))[0].confidence != "proven"
+
+
+def test_a_guessed_version_of_a_group_does_not_prove_that_a_list_is_empty() -> None:
+    class Api:
+        def get(self, path: str, parameters: Mapping[str, str]) -> Any:
+            if path.startswith("/api/v1/"):
+                return {"items": []}
+            raise Refused("Forbidden", 403) if path == "/apis" else Refused("not found", 404)
+
+    dump = Collector(Api()).collect()
+
+    assert "Node" in dump.complete
+    assert "ResourceClaim" not in dump.complete
+
+
+_CAUSES = [
+    (each.name, cause)
+    for each in cases()
+    if not each.name.startswith("unseen")
+    for one in each.diagnoses[1]
+    for cause in (*one.ranking.roots, *one.ranking.effects)
+]
+_WITHOUT_NAMESPACE = (
+    "Node",
+    "NodePool",
+    "NodeClaim",
+    "PersistentVolume",
+    "ClusterQueue",
+    "CSINode",
+    "VolumeAttachment",
+)
+
+
+def _texts(cause: Cause) -> str:
+    return " ".join((cause.subject, cause.message, cause.fix, *(each.source for each in cause.evidence)))
+
+
+def test_each_message_begins_with_an_object_and_no_title_has_a_made_up_namespace() -> None:
+    made_up = [f"{kind} default/" for kind in _WITHOUT_NAMESPACE]
+    assert not [name for name, cause in _CAUSES if any(each in _texts(cause) for each in made_up)]
+    vague = ("a ", "the ", "no ", "nothing ", "webhook ", "scheduling ", "admission ", "node ip")
+    assert not [(name, cause.message) for name, cause in _CAUSES if cause.message.startswith(vague)]
+    assert not [(name, cause.message) for name, cause in _CAUSES if cause.message.startswith(("The ", "A ", "No "))]
+
+
+def test_each_command_can_be_parsed_by_a_shell() -> None:
+    assert all(shlex.split(cause.command) for _, cause in _CAUSES if cause.command)
+
+
+def test_a_pod_without_a_namespace_is_in_the_namespace_of_the_named_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = [{"name": name, "context": {"namespace": f"team-{name}"}} for name in ("a", "b")]
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump({"current-context": "a", "contexts": contexts}))
+    monkeypatch.setenv("KUBECONFIG", str(file))
+
+    assert _namespace_of_pod("train", None, "b") == ("team-b", "train")
+    assert _namespace_of_pod("daemonset/plugin", None, None) == ("team-a", "daemonset/plugin")
