@@ -31,7 +31,6 @@ _OTHER_KINDS = ("limit", "autoscaler", "pool", "claim", "refused", "program", "r
 # Names of Auto Scaling groups of EKS: eks-NAME-UUID.
 _EKS_NAME = regex(r"eks-(.+?)-[0-9a-f]{4,8}(-[0-9a-f]{4}){0,3}(-[0-9a-f]{12})?$")
 _TEMPLATE_GPUS = "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/"
-_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 # Taints that a node has only while it isn't ready.
 _SYSTEM_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
 _KARPENTER_KINDS = ("karpenter", "auto-mode")
@@ -127,7 +126,8 @@ class Group:
             return False
         if not with_taints:
             return True
-        taints = [each for each in self._taints() if not each.key.startswith(_SYSTEM_TAINTS)]
+        written = self.managed.get("taints") if self.managed else self.nodes[0].spec.get("taints") if self.nodes else ()
+        taints = [each for each in object_taints(written) if not each.key.startswith(_SYSTEM_TAINTS)]
         if untolerated(target.read.tolerations, taints):
             return False
         labels = {**(self.nodes[0].labels if self.nodes else {}), **mapping(self.managed.get("labels"))}
@@ -136,20 +136,6 @@ class Group:
         known = {str(key): exactly(str(value)) for key, value in labels.items()}
         unmet = [one for one, answer in target.read.selection.unmet(known) if answer is Answer.NO]
         return not any(one.key in known or self.nodes for one in unmet)
-
-    def _taints(self) -> list[Taint]:
-        if not self.managed:
-            every = mappings(self.nodes[0].spec.get("taints")) if self.nodes else []
-        else:
-            every = mappings(self.managed.get("taints"))
-        return [
-            Taint(
-                str(each.get("key")),
-                str(each.get("value") or ""),
-                _EFFECTS.get(str(each.get("effect")), str(each.get("effect"))),
-            )
-            for each in every
-        ]
 
 
 def _first_number(*values: Any) -> int | None:
@@ -214,8 +200,7 @@ def instances(live: Live) -> list[tuple[Mapping[str, Any], Mapping[str, str]]]:
 
 def is_ready(live: Live, node: Object) -> bool:
     """Whether the Ready condition of a node is True."""
-    ready = live.condition(node, "Ready")
-    return ready is not None and ready.status == "True"
+    return live.is_true(node, "Ready")
 
 
 def needs_node(live: Live, target: Target) -> bool:
@@ -309,7 +294,7 @@ def nominated_claim(live: Live, target: Target) -> str:
     """Return the name of the NodeClaim for which Karpenter nominated a pod last; empty without it."""
     if target.pod is None:
         return ""
-    event = next(iter(live.object_events(target.pod, reason="Nominated")), None)
+    event = live.last_event(target.pod, "Nominated")
     return "" if event is None else event.message.partition("nodeclaim/")[2].split(",")[0].strip()
 
 
@@ -332,10 +317,9 @@ def refused_launches(live: Live, target: Target) -> Iterator[Event]:
 
 def _launched_later(live: Live, pool: str, time: datetime | None) -> bool:
     for each in live.objects("NodeClaim"):
-        launched = live.condition(each, "Launched")
         created = live.created(each)
         is_later = time is not None and created is not None and created > time
-        if each.labels.get(NODE_POOL) == pool and launched is not None and launched.status == "True" and is_later:
+        if each.labels.get(NODE_POOL) == pool and live.is_true(each, "Launched") and is_later:
             return True
     return False
 

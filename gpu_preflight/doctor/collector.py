@@ -20,7 +20,16 @@ from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
-from gpu_preflight.doctor.dump import CONFIG_MAPS, HIDDEN, LAST_APPLIED, RESOURCES, Dump, NotLooked, config_map_name
+from gpu_preflight.doctor.dump import (
+    CONFIG_MAPS,
+    HIDDEN,
+    LAST_APPLIED,
+    RESOURCES,
+    Dump,
+    NotLooked,
+    config_map_name,
+    newest,
+)
 from gpu_preflight.reading.objects import Object, parse_objects
 from gpu_preflight.reading.unknown import dig, is_expression, mapping, mappings
 
@@ -158,7 +167,7 @@ class Collector:
                 (found.cut if "metadata" in content else found.complete).add(kind)
         found.unknown_kinds |= {RESOURCES[each] for each in self._missing}
         found.complete |= found.unknown_kinds
-        found.objects = _unlike(found.objects)
+        found.objects = newest(found.objects)
         found.refused += [NotLooked(name, why) for name, why in self._errors.items()]
         return found
 
@@ -195,11 +204,6 @@ _GUESSED = {
 def _path(name: str, group: str, version: str, namespace: str | None) -> str:
     start = f"/apis/{group}/{version}" if group else f"/api/{version}"
     return f"{start}/namespaces/{quote(namespace)}/{name}" if namespace else f"{start}/{name}"
-
-
-def _unlike(objects: Iterable[Object]) -> list[Object]:
-    """Return each object once. The pod in question is read by name, and with all others."""
-    return list({(each.kind, each.namespace, each.name): each for each in objects}.values())
 
 
 def projected(content: dict[str, Any], *, with_managers: bool = False) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gpu_facts.resources import NVIDIA
 from gpu_facts.today import now
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
-from gpu_preflight.cluster.observed import RunningCluster, has_ended
+from gpu_preflight.cluster.observed import RunningCluster, has_ended, is_finished
 from gpu_preflight.doctor.cause import Confidence, Evidence
 from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked, latest_time, parse_time
 from gpu_preflight.judging.explain import explain
@@ -272,6 +272,11 @@ class Live:
         """Return a condition of an object by its type."""
         return next((one for one in self.conditions(each) if one.type == type), None)
 
+    def is_true(self, each: Object, type: str) -> bool:
+        """Whether a condition of an object is True."""
+        found = self.condition(each, type)
+        return found is not None and found.status == "True"
+
     @cached_property
     def events(self) -> list[Event]:
         """Every event, the newest first. Events expire after an hour by default, so no event isn't evidence."""
@@ -304,6 +309,10 @@ class Live:
             and (component is None or one.component == component)
         ]
 
+    def last_event(self, each: Object, reason: str) -> Event | None:
+        """Return the newest event about an object with a reason."""
+        return next(iter(self.object_events(each, reason=reason)), None)
+
     def containers(self, pod: Object) -> list[ContainerState]:
         """Return the status of each container of a pod, init containers first."""
         status = mapping(pod.content.get("status"))
@@ -321,7 +330,12 @@ class Live:
         """Whether a pod has a node, and neither its sandbox nor a container was started there."""
         states = self.containers(pod)
         waits = all(each.waiting in ("ContainerCreating", "PodInitializing") for each in states)
-        return self.phase(pod) == "Pending" and bool(pod.spec.get("nodeName")) and waits and not _has_address(pod)
+        return (
+            self.phase(pod) == "Pending"
+            and bool(pod.spec.get("nodeName"))
+            and waits
+            and not dig(pod.content, "status", "podIP")
+        )
 
     def phase(self, pod: Object) -> str:
         """Return the phase of a pod, such as ``Pending``."""
@@ -479,8 +493,8 @@ class Live:
 
     def verdict(self, target: Target) -> Verdict | None:
         """Return the simulated result for a pod, in the pools and running nodes of the dump."""
-        owners = {(each.kind, each.namespace, each.name) for each in (*target.owners, target.named)}
-        found = (each for each in self.verdicts if _identity(each.workload.owner) in owners)
+        owners = {each.title for each in (*target.owners, target.named)}
+        found = (each for each in self.verdicts if each.workload.owner.title in owners)
         return next(found, None)
 
     # Targets.
@@ -523,16 +537,14 @@ class Live:
         wanted = owner.spec.get("replicas", 1) if owner.kind != "Job" else owner.spec.get("parallelism", 1)
         if owner.kind == "DaemonSet":
             wanted = dig(owner.content, "status", "desiredNumberScheduled") or 0
-        if owner.kind == "Job" and any(
-            one.type in ("Complete", "Failed") and one.status == "True" for one in self.conditions(owner)
-        ):
+        if is_finished(owner):
             return False
         if any(self.limits_owner(each, owner) for each in self._by_kind.get("HorizontalPodAutoscaler", ())):
             return True
-        refused = self.condition(owner, "ReplicaFailure")
-        have = len(self.owned(owner, "Pod"))
-        is_short = isinstance(wanted, int) and have < wanted and not self._has_finished(owner)
-        return bool(is_short or (refused is not None and refused.status == "True"))
+        # The missing pods of a Job may have ended and been deleted.
+        ended = owner.kind == "Job" and dig(owner.content, "status", "succeeded")
+        is_short = isinstance(wanted, int) and len(self.owned(owner, "Pod")) < wanted and not ended
+        return is_short or self.is_true(owner, "ReplicaFailure")
 
     def limits_owner(self, scaler: Object, owner: Object) -> bool:
         """Whether an autoscaler of pods keeps an owner at too few: it is at its max, or can't read its metric."""
@@ -541,12 +553,7 @@ class Live:
             return False
         active, limited = self.condition(scaler, "ScalingActive"), self.condition(scaler, "ScalingLimited")
         fails = active is not None and active.status == "False" and active.reason.startswith("FailedGet")
-        is_full = limited is not None and limited.status == "True" and limited.reason == "TooManyReplicas"
-        return fails or is_full
-
-    def _has_finished(self, owner: Object) -> bool:
-        """Whether the missing pods of a Job have ended and were deleted."""
-        return owner.kind == "Job" and bool(dig(owner.content, "status", "succeeded"))
+        return fails or (limited is not None and (limited.status, limited.reason) == ("True", "TooManyReplicas"))
 
     # Texts.
 
@@ -562,6 +569,15 @@ class Live:
         """Return when an object was created."""
         return parse_time(dig(each.content, "metadata", "creationTimestamp"))
 
+    def log_evidence(self, pod: Object, line: tuple[str, str]) -> Evidence:
+        """Return a line of a container's log as evidence."""
+        return Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])
+
+    def claim(self, node: Object) -> Object | None:
+        """Return the NodeClaim of a node."""
+        named = (each for each in self.objects("NodeClaim") if dig(each.content, "status", "nodeName") == node.name)
+        return next(named, None)
+
     def condition_evidence(self, each: Object, condition: Condition, part: str = "message") -> Evidence:
         """Return a condition as evidence; its message, or its status if it has none."""
         value = getattr(condition, part) or condition.reason or condition.status
@@ -574,14 +590,6 @@ class Live:
         place = f"{event.namespace}/" if event.namespace else ""
         source = f"Event {event.reason} of {event.kind} {place}{event.name} ({event.component})"
         return Evidence(source, "message", event.message, self.time_text(event.time))
-
-
-def _has_address(pod: Object) -> bool:
-    return known_text(dig(pod.content, "status", "podIP")) is not None
-
-
-def _identity(each: Object) -> tuple[str, str, str]:
-    return each.kind, each.namespace, each.name
 
 
 def _event(each: Object) -> Event:

@@ -12,7 +12,7 @@ from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import mappings
+from gpu_preflight.reading.unknown import dig, mappings
 from gpu_preflight.remedies.change import Change, pod_path, with_change
 
 # Their pods are replaced after a change of the template. The template of a Job can't be changed.
@@ -55,6 +55,13 @@ def patch_command(each: Object, body: Any) -> str:
     resource = f"{each.kind.lower()}.{each.group}" if "." in each.group else each.kind.lower()
     namespace = f" -n {shlex.quote(each.namespace)}" if "namespace" in str(each.content.get("metadata")) else ""
     return f"kubectl patch {resource} {name}{namespace}{kind} -p {text}"
+
+
+def kubectl(verb: str, each: Object, *options: str) -> str:
+    """Return a command about an object, such as ``kubectl describe pod -n NAMESPACE NAME``."""
+    kind = () if verb in ("logs", "drain") else (each.kind.lower(),)
+    place = ("-n", each.namespace) if dig(each.content, "metadata", "namespace") else ()
+    return shlex.join(("kubectl", verb, *kind, *place, each.name, *options))
 
 
 def tried(live: Live, target: Target, change: Change) -> str:

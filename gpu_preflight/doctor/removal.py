@@ -19,7 +19,7 @@ from gpu_preflight.doctor.live import Live, is_daemon
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.label_values import equal, exactly, requirement
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import dig, mapping, mappings
 
 _MIRROR = "kubernetes.io/config.mirror"
 _TERMINATION = "karpenter.sh/termination"
@@ -33,7 +33,7 @@ _BLOCKED = ("pdb", "annotation")
 def removal_blockers(live: Live, node: Object) -> Iterator[str]:
     """Yield what keeps a node: an id of the catalogue of causes, and a sentence without a period."""
     offered = live.allocatable(node)
-    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
+    claim = live.claim(node)
     in_use = any(name.startswith(NVIDIA) and free < offered[name] for name, free in live.free(node).items())
     if in_use and not is_leaving(live, node):
         yield "pods use some of its GPUs"
@@ -53,12 +53,7 @@ def is_leaving(live: Live, node: Object) -> bool:
     """Whether a node should go: it is cordoned or deleted, or Karpenter can't consolidate it."""
     if node.spec.get("unschedulable") is True or dig(node.content, "metadata", "deletionTimestamp"):
         return True
-    claim = next((each for each in live.objects("NodeClaim") if _is_claim(each, node)), None)
-    return any(text in _event(live, node, claim, "DisruptionBlocked").lower() for text in _BLOCKED)
-
-
-def _is_claim(each: Object, node: Object) -> bool:
-    return known_text(dig(each.content, "status", "nodeName")) == node.name
+    return any(text in _event(live, node, live.claim(node), "DisruptionBlocked").lower() for text in _BLOCKED)
 
 
 def _pods(live: Live, node: Object) -> list[Object]:
@@ -107,7 +102,7 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
     pool = live.object("NodePool", str(node.labels[NODE_POOL]))
     policy = list(_policy(pool, has_pods=bool(pods))) if pool is not None else []
     yield from policy
-    blocked = next(iter(live.object_events(pool, reason="DisruptionBlocked")), None) if pool is not None else None
+    blocked = live.last_event(pool, "DisruptionBlocked") if pool is not None else None
     if blocked is not None and not policy:
         yield f"D5: NodePool {node.labels[NODE_POOL]}: {blocked.message}"
     if reported := _event(live, node, claim, "DisruptionBlocked"):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from shlex import join
 
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.images import image_causes
 from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
@@ -76,7 +76,10 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         yield from _no_gpu(live, target, pod)
         return
     if live.phase(pod) == "Failed" and dig(pod.content, "status", "reason") == "Evicted":
-        yield _evicted(live, pod)
+        text = str(dig(pod.content, "status", "message") or "")
+        message = f"{pod.title} was evicted by the kubelet: {text.strip()}"
+        fix = "request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
+        yield Cause("R12", pod.title, message, "proven", (Evidence(pod.title, "status.message", text),), fix)
         return
     found = [
         *_sandbox(live, target, pod),
@@ -89,17 +92,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     yield from found or _silent(live, pod)
 
 
-def _evicted(live: Live, pod: Object) -> Cause:
-    message = str(dig(pod.content, "status", "message") or "")
-    evidence = (Evidence(pod.title, "status.message", message),)
-    fix = "request the ephemeral storage or memory that the pod uses, or use nodes with a larger disk"
-    return Cause(
-        "R12", pod.title, f"{pod.title} was evicted by the kubelet: {message.strip()}", "proven", evidence, fix
-    )
-
-
 def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
-    failed = next(iter(live.object_events(pod, reason="FailedCreatePodSandBox")), None)
+    failed = live.last_event(pod, "FailedCreatePodSandBox")
     if failed is None or not live.is_creating(pod):
         return
     for id, part, fault, fix in _STARTS:
@@ -126,7 +120,9 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         own = (state.message, state.last_message) if is_start else ()
         text = " ".join([*own, failed.message if failed is not None and is_start else ""])
         if "exec format error" in text:
-            yield _other_architecture(target, pod, _state_evidence(pod, state))
+            message = f"{pod.title} has an image for another CPU architecture than node {target.node}"
+            fix = "build it for both, or select kubernetes.io/arch"
+            yield Cause("P11", pod.title, message, "proven", (_state_evidence(pod, state),), fix)
             return
         for id, part, fault, fix in _STARTS[2:]:
             if part in text:
@@ -138,11 +134,6 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
                 excluded = ("the program didn't start, so the image itself isn't the fault",)
                 yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, excluded=excluded)
                 return
-
-
-def _other_architecture(target: Target, pod: Object, evidence: Evidence) -> Cause:
-    message = f"{pod.title} has an image for another CPU architecture than node {target.node}"
-    return Cause("P11", pod.title, message, "proven", (evidence,), "build it for both, or select kubernetes.io/arch")
 
 
 def _state_evidence(pod: Object, state: ContainerState) -> Evidence:
@@ -163,13 +154,13 @@ def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         line = next(live.log_lines(pod, *texts), None)
         if line is not None:
             message = f"Container {line[0]} of {pod.title} {fault.format(node=target.node)}"
-            yield Cause(id, pod.title, message, "likely", (_line(pod, line),), fix)
+            yield Cause(id, pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
     yield from _no_gpu(live, target, pod)
     line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
     if line is not None and not _has_shared_memory(target, line[0]):
         message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
         fix = "mount an emptyDir with the medium Memory at /dev/shm"
-        yield Cause("R9", pod.title, message, "likely", (_line(pod, line),), fix)
+        yield Cause("R9", pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
 
 
 def _no_gpu(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -178,11 +169,7 @@ def _no_gpu(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     if line is not None:
         message = f"{pod.title} requests no GPU, so its container {line[0]} sees none"
         fix = "add the limit nvidia.com/gpu to the container"
-        yield Cause("P1", pod.title, message, "likely", (_line(pod, line),), fix)
-
-
-def _line(pod: Object, line: tuple[str, str]) -> Evidence:
-    return Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])
+        yield Cause("P1", pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
 
 
 def _has_shared_memory(target: Target, container: str) -> bool:
@@ -195,40 +182,34 @@ def _has_shared_memory(target: Target, container: str) -> bool:
 
 def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why containers ended: out of memory, a probe, or an error of the program."""
+    node = live.node(target)
+    oom = live.last_event(node, "SystemOOM") if node is not None else None
     for state in live.containers(pod):
         evidence = (_state_evidence(pod, state),)
         if "OOMKilled" in (state.ended, state.last_ended):
             message = f"Container {state.name} of {pod.title} used more memory than {_limit(target, state.name)}"
             yield Cause("R7", pod.title, message, "proven", evidence, "raise the memory limit of the container")
-        elif 137 in (state.exit_code, state.last_exit_code) and (oom := _system_oom(live, target)) is not None:
+        elif 137 in (state.exit_code, state.last_exit_code) and oom is not None:
             message = f"Node {target.node} ran out of memory, and container {state.name} of {pod.title} was killed"
             fix = "request the memory that the container uses"
             yield Cause("R7", pod.title, message, "likely", (live.event_evidence(oom), *evidence), fix)
         elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
             probe = "startup" if "startup" in killed.message else "liveness"
-            unhealthy = next(iter(live.object_events(pod, reason="Unhealthy")), None)
+            unhealthy = live.last_event(pod, "Unhealthy")
             seen = (live.event_evidence(killed), *((live.event_evidence(unhealthy),) if unhealthy is not None else ()))
             message = f"Container {state.name} of {pod.title} fails its {probe} probe, so the kubelet restarts it"
             fix = "give the program time to load with a startupProbe: raise failureThreshold or periodSeconds"
             excluded = ("the container wasn't killed for its memory",)
             yield Cause("R11", pod.title, message, "proven", (*seen, *evidence), fix, excluded=excluded)
-        if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or _has_crashed(state):
+        again = state.restarts > 1 and state.last_exit_code and not state.ready and not state.waiting
+        if state.waiting == "CrashLoopBackOff" or (state.ended and state.exit_code) or again:
             yield _crash(live, pod, state, evidence)
-
-
-def _has_crashed(state: ContainerState) -> bool:
-    return state.restarts > 1 and bool(state.last_exit_code) and not state.ready and not state.waiting
 
 
 def _limit(target: Target, name: str) -> str:
     found = next((each for each in target.read.every_container if each.name == name), None)
     limit = known_text(mapping(found.limits).get("memory")) if found is not None else None
     return f"its limit {limit}" if limit else "its node has"
-
-
-def _system_oom(live: Live, target: Target) -> Event | None:
-    node = live.node(target)
-    return next(iter(live.object_events(node, reason="SystemOOM")), None) if node is not None else None
 
 
 def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
@@ -242,9 +223,9 @@ def _crash(live: Live, pod: Object, state: ContainerState, evidence: tuple[Evide
     log = dict(live.logs(pod)).get(state.name, "").strip().splitlines()
     times = f", after {state.restarts} restarts" if state.restarts else ""
     message = f"Container {state.name} of {pod.title} ended with exit code {code}{times}"
-    evidence += (_line(pod, (state.name, log[-1].strip())),) if log else ()
+    evidence += (live.log_evidence(pod, (state.name, log[-1].strip())),) if log else ()
     previous = ["--previous"] if state.restarts else []
-    command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name, *previous])
+    command = kubectl("logs", pod, "-c", state.name, *previous)
     return Cause(
         "R14", pod.title, message, "proven", evidence, "fix the error that the log of the program has", command
     )
@@ -256,21 +237,17 @@ def _init(live: Live, pod: Object) -> Iterator[Cause]:
     for state in live.containers(pod):
         runs = state.init and not (state.waiting or state.ended)
         if runs and state.name not in sidecars and live.phase(pod) == "Pending":
-            began = _began(pod, state.name)
+            statuses = mappings(dig(pod.content, "status", "initContainerStatuses"))
+            own = next((each for each in statuses if each.get("name") == state.name), {})
+            began = str(dig(own, "state", "running", "startedAt") or "")
             message = f"Init container {state.name} of {pod.title} hasn't ended, so its containers don't start"
-            command = join(["kubectl", "logs", "-n", pod.namespace, pod.name, "-c", state.name])
+            command = kubectl("logs", pod, "-c", state.name)
             evidence = (Evidence(pod.title, f"status.initContainerStatuses[{state.name}]", f"running since {began}"),)
             clock = Clock("the init container ends", began, "as long as its work takes", _INIT)
             fix = "read its log: a download of a model takes long, anything else may wait for another component"
             cause = Cause("R15", pod.title, message, "proven", evidence, fix, command)
             yield replace(cause, clock=clock) if began else cause
             return
-
-
-def _began(pod: Object, name: str) -> str:
-    statuses = mappings(dig(pod.content, "status", "initContainerStatuses"))
-    found = next((each for each in statuses if each.get("name") == name), {})
-    return str(dig(found, "state", "running", "startedAt") or "")
 
 
 def _silent(live: Live, pod: Object) -> Iterator[Cause]:
@@ -284,8 +261,4 @@ def _silent(live: Live, pod: Object) -> Iterator[Cause]:
     states = ", ".join(f"{each.name}: {each.waiting}" for each in live.containers(pod)) or "none"
     evidence = (Evidence(pod.title, "status.containerStatuses", states),)
     fix = "delete the pod, so that its owner creates it again and new events appear"
-    yield Cause("R16", pod.title, message, "possible", evidence, fix, _describe(pod))
-
-
-def _describe(pod: Object) -> str:
-    return join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name])
+    yield Cause("R16", pod.title, message, "possible", evidence, fix, kubectl("describe", pod))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from shlex import join
 from typing import Any
 
 from gpu_facts.labels import COMPUTE_TYPE, GPU_PRESENT
@@ -17,7 +16,7 @@ from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, EFA, GPU
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.live import Live, NodeFit, title
-from gpu_preflight.doctor.patches import command, tolerating
+from gpu_preflight.doctor.patches import command, kubectl, tolerating
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping, mappings
@@ -117,7 +116,7 @@ def dra_causes(live: Live, node: Object) -> Iterator[Cause]:
         yield _not_running(live, pods[0], node, _DRA)
     elif not _is_young(live, node):
         where = f"{pods[0].title} of the DRA driver runs on node {node.name}"
-        command = join(["kubectl", "logs", "-n", pods[0].namespace, pods[0].name])
+        command = kubectl("logs", pods[0])
         fix = "read the log of the DRA driver"
         evidence = amounts(live, node, _DRA.device)
         yield Cause("G17", f"Node {node.name}", f"{where} and publishes no devices", "likely", evidence, fix, command)
@@ -185,10 +184,10 @@ def _label(node: Object, daemon: Object, fit: NodeFit) -> str:
     wanted = mapping(_template(daemon).get("nodeSelector"))
     if not wanted and GPU_PRESENT in repr(_template(daemon).get("affinity")):
         # NVIDIA's charts select nodes by one of several labels.
-        return join(["kubectl", "label", "node", node.name, f"{GPU_PRESENT}=true"])
+        return kubectl("label", node, f"{GPU_PRESENT}=true")
     if any(each.key not in wanted for each in fit.labels):
         return ""
-    return join(["kubectl", "label", "node", node.name, *(f"{each.key}={wanted[each.key]}" for each in fit.labels)])
+    return kubectl("label", node, *(f"{each.key}={wanted[each.key]}" for each in fit.labels))
 
 
 def _template(daemon: Object) -> dict[str, Any]:
@@ -199,14 +198,14 @@ def _no_pod(
     live: Live, node: Object, daemon: Object, manager: Manager, evidence: tuple[Evidence, ...], fit: NodeFit
 ) -> Cause:
     """Return the cause that a DaemonSet should run on a node, and has no pod there."""
-    refused = next(iter(live.object_events(daemon, reason="FailedCreate")), None)
+    refused = live.last_event(daemon, "FailedCreate")
     small = ", ".join(fit.too_small or fit.busy)
     why = f": {refused.message}" if refused else f": the node has too little {small}" if small else ""
     message = f"{daemon.title} has no pod on node {node.name}{why}"
     seen = (live.event_evidence(refused),) if refused else ()
     sure = weaker("likely" if refused or small else "possible", live.certainty("Pod") or "possible")
     fix = "remove what rejects the pod" if refused else "find out why the DaemonSet controller creates no pod"
-    command = join(["kubectl", "describe", "daemonset", "-n", daemon.namespace, daemon.name])
+    command = kubectl("describe", daemon)
     return Cause(manager.pod, daemon.title, message, sure, (*seen, *evidence), fix, command)
 
 
@@ -219,7 +218,7 @@ def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cau
     message = f"{pod.title} of the {manager.title} doesn't run on node {node.name}"
     if inner is None:
         evidence = (Evidence(pod.title, "status.phase", live.phase(pod)),)
-        command = join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name])
+        command = kubectl("describe", pod)
         sure: Confidence = "possible" if _is_young(live, node) else "proven"
         return Cause(manager.pod, pod.title, message, sure, evidence, "find out why the pod doesn't run", command)
     message += f": {inner.message}"
@@ -233,8 +232,8 @@ def log_causes(live: Live, pod: Object, node: Object) -> Iterator[Cause]:
         if line is None:
             continue
         message = f"{pod.title} of the device plugin on node {node.name} {fault}"
-        command = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name]) if id == "G8" else ""
-        evidence = (Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1]),)
+        command = kubectl("delete", pod) if id == "G8" else ""
+        evidence = (live.log_evidence(pod, line),)
         # The line may be older than the last restart of the driver, so the node must agree.
         sure: Confidence = "likely" if node.kind != "Node" or live.allocatable(node).get(GPU) else "proven"
         yield Cause(id, pod.title, message, sure, (*evidence, *amounts(live, node, GPU)), fix, command)
@@ -248,7 +247,7 @@ def unhealthy_devices(live: Live, node: Object, device: str, pods: list[Object])
     logs = tuple(Evidence(f"log {pod.namespace}/{pod.name}/{each[0]}", "", each[1]) for pod, each in lines)
     message = f"{have - offered} of {have} {device} of node {node.name} are unhealthy, so it offers {offered}"
     fix = "drain the node and replace it, because the device plugin doesn't report a device as healthy again"
-    drain = join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"])
+    drain = kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data")
     excluded = ("the device plugin runs, so its endpoint isn't gone",) if pods else ()
     id, evidence = "G24" if device == EFA else "G9", (*amounts(live, node, device), *logs)
     return Cause(id, f"Node {node.name}", message, "proven", evidence, fix, drain, excluded=excluded)
@@ -258,7 +257,7 @@ def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str
     """Return the cause for a device plugin that runs and whose log isn't known."""
     have = live.capacity(node).get(device)
     where = f"{pod.title} of the {manager.title} runs on node {node.name}"
-    command = join(["kubectl", "logs", "-n", pod.namespace, pod.name])
+    command = kubectl("logs", pod)
     evidence = amounts(live, node, device)
     if manager is _EFA_PLUGIN:
         message = f"{where} and finds no EFA interface, although the instance type has some"
@@ -266,7 +265,7 @@ def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str
         return Cause("G24", f"Node {node.name}", message, "possible", evidence, fix, command)
     if have == 0:
         message = f"{where}, and kubelet lost the connection to it: the capacity of {device} is 0"
-        restart = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name])
+        restart = kubectl("delete", pod)
         never = ("the device plugin was registered once, so the driver was loaded",)
         fix = "restart the device plugin pod of the node"
         return Cause("G8", f"Node {node.name}", message, "likely", evidence, fix, restart, excluded=never)

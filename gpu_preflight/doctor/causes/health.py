@@ -15,12 +15,14 @@ from shlex import join
 
 from gpu_facts.charts import DCGM_SERVER
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP
 from gpu_facts.light import regex
 from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.capacity import instance_id
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, MAX_NODES, nodes_without_devices, waits_for_a_node
 from gpu_preflight.doctor.live import Condition, Live, Target
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mapping
 
@@ -105,7 +107,7 @@ def _fault(live: Live, node: Object, condition: Condition, id: str) -> Cause:
     if condition.type == _ACCELERATORS:
         takes = "10 minutes"
         clock = Clock("node repair replaces the node, if it is enabled", live.time_text(condition.time), takes, _REPAIR)
-    drain = join(["kubectl", "drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data"])
+    drain = kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data")
     message = f"Node {node.name} {text}"
     return Cause(
         id, f"Node {node.name}", message, "proven", (live.condition_evidence(node, condition),), fix, drain, clock=clock
@@ -121,7 +123,7 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
         return
     message = f"Node {node.name} is silent: its kubelet hasn't reported since {live.time_text(ready.time)}"
     fix = "check the state of its EC2 instance, and terminate the instance if it is impaired"
-    instance = str(node.spec.get("providerID") or "").rpartition("/")[2]
+    instance = instance_id(node)
     command = join(["aws", "ec2", "describe-instance-status", "--instance-ids", instance]) if instance else ""
     clock = Clock("node repair replaces the node, if it is enabled", live.time_text(ready.time), "30 minutes", _REPAIR)
     excluded = ("the node was Ready before, so it isn't a failed join",)
@@ -131,10 +133,9 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
 
 def _repair(live: Live, node: Object) -> Iterator[Cause]:
     """Yield why nothing repairs a faulty node."""
-    claims = [
-        each for each in live.objects("NodeClaim") if dig(each.content, "status", "nodeName") == node.name
-    ] if node.labels.get(NODE_POOL) else []  # fmt: skip
-    blocked = next((e for each in (node, *claims) for e in live.object_events(each, reason="NodeRepairBlocked")), None)
+    claim = live.claim(node)
+    reported = (live.last_event(each, "NodeRepairBlocked") for each in (node, claim) if each is not None)
+    blocked = next((each for each in reported if each is not None), None)
     if blocked is not None:
         message = f"Karpenter doesn't replace node {node.name}: {blocked.message}"
         fix = "replace the unhealthy nodes of the NodePool yourself"
@@ -163,7 +164,7 @@ def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     reported = live.condition(node, _ACCELERATORS)
     servers = [each for each in live.objects("DaemonSet") if each.name.startswith(DCGM_SERVER)]
     desired = [mapping(each.content.get("status")).get("desiredNumberScheduled") for each in servers]
-    evidence = [Evidence(f"log {pod.namespace}/{pod.name}/{line[0]}", "", line[1])]
+    evidence = [live.log_evidence(pod, line)]
     if servers and not any(desired):
         message = f"Node {node.name} isn't monitored for GPU faults, because {servers[0].title} runs on no node"
         evidence.append(Evidence(servers[0].title, "status.desiredNumberScheduled", str(desired[0])))

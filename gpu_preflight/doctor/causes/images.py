@@ -7,11 +7,11 @@ core/remotes/docker/resolver.go (2026-11)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import join
 
 from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import mappings
 
@@ -85,7 +85,7 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
     where = f"status.containerStatuses[{state.name}].state.waiting"
     own = Evidence(pod.title, where, f"{state.waiting}: {state.message}" if state.message else state.waiting)
     evidence = (own, *(live.event_evidence(each) for each in events[:1]))
-    secrets = next(iter(live.object_events(pod, reason="FailedToRetrieveImagePullSecret")), None)
+    secrets = live.last_event(pod, "FailedToRetrieveImagePullSecret")
     for id, parts, fault, fix in _PULLS:
         if any(part in text for part in parts):
             error = _ERROR.search(events[0].message if events else state.message)
@@ -97,15 +97,7 @@ def _not_pulled(live: Live, target: Target, pod: Object, state: ContainerState, 
                 fix = "create the image pull secret that the pod names in its namespace"
             return Cause(id, pod.title, message, "proven", evidence, fix, excluded=excluded)
     message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
-    return Cause(
-        "I5",
-        pod.title,
-        message,
-        "possible",
-        evidence,
-        "read the events of the pod",
-        join(["kubectl", "describe", "pod", "-n", pod.namespace, pod.name]),
-    )
+    return Cause("I5", pod.title, message, "possible", evidence, "read the events of the pod", kubectl("describe", pod))
 
 
 def _slow_pull(live: Live, pod: Object) -> Iterator[Cause]:

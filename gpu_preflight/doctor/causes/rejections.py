@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from shlex import join
 
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, two_managers
 from gpu_preflight.doctor.dump import LAST_APPLIED
 from gpu_preflight.doctor.live import Live, Target
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping
 
@@ -58,7 +58,7 @@ def _rejected(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     if live.phase(pod) != "Failed" or target.node is None:
         return
     evidence = (Evidence(pod.title, "status.reason", reason), Evidence(pod.title, "status.message", message))
-    again = join(["kubectl", "delete", "pod", "-n", pod.namespace, pod.name]) if target.owners else ""
+    again = kubectl("delete", pod) if target.owners else ""
     if reason.startswith(_OUT_OF):
         yield _insufficient(live, target, pod, reason.removeprefix(_OUT_OF), evidence, again)
     if reason != "UnexpectedAdmissionError":
@@ -88,7 +88,7 @@ def _insufficient(
         fix = "remove nodeName from the pod's spec, so that the scheduler selects a node"
         return Cause("P10", pod.title, message, sure, (by_hand, *evidence), fix)
     message = f"Node {target.node} rejected {pod.title}: the node has too little {resource}"
-    scheduled = next(iter(live.object_events(pod, reason="Scheduled")), None)
+    scheduled = live.last_event(pod, "Scheduled")
     sure = "proven" if scheduled is not None else "likely"
     excluded = ("a scheduler bound the pod, so its manifest doesn't name the node",) if scheduled else ()
     id = "G20" if resource.startswith(NVIDIA) else "S1"
@@ -127,7 +127,7 @@ def _absent_node(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 
 
 def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
-    failed = next(iter(live.object_events(pod, reason="FailedPrepareDynamicResources")), None)
+    failed = live.last_event(pod, "FailedPrepareDynamicResources")
     if failed is not None and live.is_creating(pod):
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
         message = f"{pod.title} claims devices that the DRA driver of node {node} can't prepare: {detail}"

@@ -7,11 +7,11 @@ pkg/volume/util/operationexecutor/operation_generator.go, pkg/kubelet/events/eve
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import join
 
 from gpu_facts.light import regex
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import Event, Live, Target, title
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, known_text, mappings
 
@@ -46,7 +46,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     """Yield why a volume can't be attached to the node."""
-    event = next(iter(live.object_events(pod, reason="FailedAttachVolume")), None)
+    event = live.last_event(pod, "FailedAttachVolume")
     if event is not None and "Multi-Attach error" in event.message:
         yield _in_use(live, target, pod, event, _name(event))
         return
@@ -96,7 +96,7 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     by = f" by {users[0].title} on node {users[0].spec.get('nodeName')}" if users else " on another node"
     message = f"Volume {name} is in use{by}, and it can be attached to one node only"
     fix = "delete the other pod, or use a volume that several nodes can mount"
-    command = join(["kubectl", "delete", "pod", "-n", users[0].namespace, users[0].name]) if users else ""
+    command = kubectl("delete", users[0]) if users else ""
     nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
     return Cause(
         "V7", f"volume {name}", message, "proven", (live.event_evidence(event), *nodes), fix, command, clock=clock

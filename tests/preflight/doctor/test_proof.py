@@ -76,7 +76,7 @@ def test_a_workload_of_another_queue_is_not_in_front(name: str) -> None:
     queue = next(each for each in live.dump.objects if each.kind == "ClusterQueue")
     for each in live.dump.objects:
         if each.kind == "LocalQueue":
-            each.content["spec"]["clusterQueue"] = f"{queue.name}-2"  # type: ignore[index]
+            each.content["spec"]["clusterQueue"] = f"{queue.name}-2"
 
     assert "Q13" not in [each.id for each in roots(live, str(case.pod))]
 
