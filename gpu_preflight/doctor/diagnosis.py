@@ -35,7 +35,6 @@ _GROUPS = (
     "rejections",
     "health",
     "containers",
-    "pod_scaling",
 )
 # Kinds that a question may name instead of a pod.
 OWNERS = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")

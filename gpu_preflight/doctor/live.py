@@ -150,6 +150,12 @@ class Target:
         return known_text(self.spec.get("nodeName")) if self.pod is not None else None
 
     @property
+    def selected_keys(self) -> list[str]:
+        """The labels of nodes that it selects."""
+        terms = [each for term in self.read.selection.terms or () for each in term.labels]
+        return [each.key for each in (*self.read.selection.selector, *terms)]
+
+    @property
     def devices(self) -> Resources:
         """The GPUs, shares and slices that it requests."""
         return {name: amount for name, amount in self.read.requests.items() if name.startswith(NVIDIA)}

@@ -1,7 +1,8 @@
 """Why an owner has no pod: the API server rejects it, or the owner doesn't want one.
 
 Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/resourcequota, limitranger, podsecurity, runtimeclass, and
-staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic for the texts (read 2026-11)
+staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic for the texts,
+pkg/controller/podautoscaler/horizontal.go for the conditions of autoscalers (read 2026-11)
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     for owner in target.owners if target.pod is None else ():
         yield from _refused(live, owner)
         yield from _unwanted(live, owner)
+        for scaler in live.objects("HorizontalPodAutoscaler", owner.namespace):
+            if live.limits_owner(scaler, owner):
+                yield from _scaler_causes(live, scaler, owner)
 
 
 def _refused(live: Live, owner: Object) -> Iterator[Cause]:
@@ -170,3 +174,17 @@ def _fargate_causes(target: Target) -> Iterator[Cause]:
         text = f"{pod.title} belongs to Fargate profile {profile or '(unknown)'}, and Fargate has no GPUs"
         fix = "move the pod to a namespace that no Fargate profile selects, or remove the labels that it selects"
         yield Cause("A14", pod.title, text, "proven", (proof,), fix)
+
+
+def _scaler_causes(live: Live, scaler: Object, owner: Object) -> Iterator[Cause]:
+    active, limited = live.condition(scaler, "ScalingActive"), live.condition(scaler, "ScalingLimited")
+    if active is not None and active.status == "False":
+        text = f"{scaler.title} can't read the metric that scales {owner.title}: {active.message}"
+        fix = "check the adapter that serves the metric: kubectl get apiservices, then its pods"
+        yield Cause("H-1", scaler.title, text, "proven", (live.condition_evidence(scaler, active),), fix)
+    elif limited is not None:
+        most = scaler.spec.get("maxReplicas")
+        text = f"{scaler.title} keeps {owner.title} at its max of {most} replicas"
+        yield Cause(
+            "H-2", scaler.title, text, "proven", (live.condition_evidence(scaler, limited),), "raise maxReplicas"
+        )

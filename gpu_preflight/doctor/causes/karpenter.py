@@ -155,11 +155,13 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
             proof = Evidence("nodepools.karpenter.sh", "items", "[]")
             yield Cause("K2", "NodePools", message, "likely", (proof,), "create a NodePool with GPU instance types")
         return
+    autoscaled = controller(live, "cluster-autoscaler") is not None
+    has_groups = autoscaled and any(each.gpus for each in fitting_groups(live, target))
     if (fault := controller_faults(live, deployment)) is not None:
         if own or not every:
             message = f"{deployment.title} {fault.text}, so Karpenter launches no nodes"
             yield Cause("K1", deployment.title, message, "proven", fault.evidence, fault.fix, fault.command)
-    elif certainty is not None and not every and not _has_groups(live, target):
+    elif certainty is not None and not every and not has_groups:
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
         message = "Karpenter runs, and the cluster has no NodePool"
@@ -171,13 +173,6 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
             yield Cause(
                 "K2", title(pool), message, "proven", (live.condition_evidence(pool, valid),), "correct its spec"
             )
-
-
-def _has_groups(live: Live, target: Target) -> bool:
-    """Whether Cluster Autoscaler runs next to Karpenter, and has a group of GPU nodes for the pod."""
-    return controller(live, "cluster-autoscaler") is not None and any(
-        each.gpus for each in fitting_groups(live, target)
-    )
 
 
 def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
@@ -226,7 +221,10 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         return
     parts = event.message.partition("Failed to schedule pod, ")[2].split("; ")
     is_old = (live.seconds_since(event.time) or 0) > _REPEATED_SECONDS
-    near = {each.name for each in pools} or _nearest(live, target)
+    results = pool_verdicts(live, target)
+    best = min((each.distance for each in results), default=None)
+    # The simulation tolerates some taints that the pod doesn't.
+    near = {each.name for each in pools} or {each.pool.name for each in results if each.distance == best}
     for part in parts:
         fault = next((each for each in _FAULTS if each.text in part), None)
         if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
@@ -262,13 +260,6 @@ def _accepts(live: Live, target: Target, name: str) -> bool:
     """Whether a NodePool would take a pod that tolerated its taints."""
     found = (each for each in pool_verdicts(live, target) if each.pool.name == name)
     return all(one.kind == "taint" for each in found for one in each.reasons if one.answer is Answer.NO)
-
-
-def _nearest(live: Live, target: Target) -> set[str]:
-    """Return the NodePools with the fewest faults. The simulation tolerates some taints that the pod doesn't."""
-    results = pool_verdicts(live, target)
-    best = min((each.distance for each in results), default=None)
-    return {each.pool.name for each in results if each.distance == best}
 
 
 def _agreeing(live: Live, target: Target, fault: _Fault, part: str, every: list[Object]) -> list[str]:
@@ -343,9 +334,7 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
     auto, certainty = [each for each in every if _is_automatic(each)], live.certainty("NodePool")
     if not auto or not target.read.asks_for_gpu:
         return
-    selection = target.read.selection
-    keys = [one.key for one in (*selection.selector, *(one for term in selection.terms or () for one in term.labels))]
-    wrong = [each for each in keys if each.startswith("karpenter.k8s.aws/")]
+    wrong = [each for each in target.selected_keys if each.startswith("karpenter.k8s.aws/")]
     if len(auto) == len(every) and all(each.name in _BUILT_IN for each in auto) and certainty is not None:
         shown = tuple(Evidence(title(each), "", "built into EKS Auto Mode") for each in auto)
         message = "EKS Auto Mode has only its built-in NodePools, which have no GPU types, and the pod requests GPUs"

@@ -68,10 +68,16 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
     workload = next(owned, None)
     local = live.object("LocalQueue", queue, target.namespace)
     if workload is None:
-        yield from _without_workload(live, target, local, queue)
+        certain = live.certainty("LocalQueue")
+        if local is None and certain is not None:
+            proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
+            text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"
+            yield Cause("Q2", target.root.title, text, certain, (proof,), "create the queue, or correct the label")
         return
     found = list(_workload_causes(live, workload))
-    cluster_queue = _cluster_queue(live, workload, local)
+    name = dig(workload.content, "status", "admission", "clusterQueue")
+    name = name or (local.spec.get("clusterQueue") if local is not None else None)
+    cluster_queue = live.object("ClusterQueue", str(name))
     if cluster_queue is not None:
         active = live.condition(cluster_queue, "Active")
         if active is not None and active.status == "False" and active.reason in _ACTIVE_REASONS:
@@ -89,20 +95,6 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
 def _owners(workload: Object) -> set[str]:
     references = mappings(dig(workload.content, "metadata", "ownerReferences"))
     return {str(each.get("uid")) for each in references} | {str(workload.labels.get("kueue.x-k8s.io/job-uid"))}
-
-
-def _without_workload(live: Live, target: Target, local: Object | None, queue: str) -> Iterator[Cause]:
-    certain = live.certainty("LocalQueue")
-    if local is None and certain is not None:
-        proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
-        text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"
-        yield Cause("Q2", target.root.title, text, certain, (proof,), "create the queue, or correct the label")
-
-
-def _cluster_queue(live: Live, workload: Object, local: Object | None) -> Object | None:
-    name = dig(workload.content, "status", "admission", "clusterQueue")
-    name = name or (local.spec.get("clusterQueue") if local is not None else None)
-    return None if name is None else next((each for each in live.objects("ClusterQueue") if each.name == name), None)
 
 
 def _stopped(queue: Object, kind: str) -> Iterator[Cause]:
@@ -158,7 +150,10 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
     if queue.spec.get("queueingStrategy") != "StrictFIFO":
         return
     for each in live.objects("Workload"):
-        first, local = live.condition(each, "QuotaReserved"), live.object("LocalQueue", _queue(each), each.namespace)
+        first, local = (
+            live.condition(each, "QuotaReserved"),
+            live.object("LocalQueue", str(each.spec.get("queueName")), each.namespace),
+        )
         if local is None or local.spec.get("clusterQueue") != queue.name:
             continue
         older = (live.created(each) or live.now) < (live.created(workload) or live.now)
@@ -168,10 +163,6 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
             fix = f"admit {each.title} first, or set queueingStrategy to BestEffortFIFO"
             yield Cause("Q13", workload.title, text, "likely", proofs, fix)
             return
-
-
-def _queue(workload: Object) -> str:
-    return str(workload.spec.get("queueName"))
 
 
 def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]:

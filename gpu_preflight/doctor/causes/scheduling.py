@@ -29,6 +29,7 @@ from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig, mappings
 from gpu_preflight.remedies.change import Change
+from gpu_preflight.scheduling.verdict import PoolVerdict
 
 _CONDITION_TAINTS = {
     **dict.fromkeys(("not-ready", "unreachable"), "S4"),
@@ -92,17 +93,20 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     waiting = [each for each in view.nodes if not _spec_faults(each)]
     if waiting:
         yield from _state_causes(view, waiting)
-    elif view.nodes and not _is_for_an_autoscaler(view):
+    else:
+        verdict = live.verdict(target)
+        pools = [each for each in verdict.pools if live.may_grow(each.pool)] if verdict is not None else []
+        # If a pool may launch a node that matches the spec of the pod, running nodes don't decide.
+        if not view.nodes or any(each.answer is not Answer.NO or not _has_spec_reason(each) for each in pools):
+            return
         fewest = min(len(_spec_faults(each)) for each in view.nodes)
-        yield from _spec_causes(view, [each for each in view.nodes if len(_spec_faults(each)) == fewest])
+        nearest = [each for each in view.nodes if len(_spec_faults(each)) == fewest]
+        for faults in (_untolerated, _unlabelled, _too_small, _without_resource):
+            yield from faults(view, nearest)
 
 
-def _is_for_an_autoscaler(view: _View) -> bool:
-    """Whether a pool may launch a node that matches the spec of the pod, so that running nodes don't decide."""
-    verdict = view.live.verdict(view.target)
-    pools = [each for each in verdict.pools if view.live.may_grow(each.pool)] if verdict is not None else []
-    matching = [each for each in pools if not any(one.kind in _OF_SPEC for one in each.reasons)]
-    return any(each.answer is not Answer.NO for each in pools) or bool(matching)
+def _has_spec_reason(pool: PoolVerdict) -> bool:
+    return any(each.kind in _OF_SPEC for each in pool.reasons)
 
 
 def _view(live: Live, target: Target) -> _View | None:
@@ -118,14 +122,16 @@ def _view(live: Live, target: Target) -> _View | None:
         events = live.object_events(target.pod, reason="FailedScheduling", component="default-scheduler")
         proofs = (live.event_evidence(events[0]),) if events else ()
     devices = set(target.devices)
-    nodes = tuple(each for each in every if not devices or _may_serve(live, each.node, devices))
+    nodes = tuple(
+        each
+        for each in every
+        if not devices
+        or devices & live.capacity(each.node).keys()
+        or str(each.node.labels.get(INSTANCE_TYPE)) in catalogue()
+        or GPU_PRESENT in each.node.labels
+    )
     message = proofs[0].value if proofs else ""
     return _View(live, target, nodes, message, proofs, weaker(certain[0], certain[1] or "possible"))
-
-
-def _may_serve(live: Live, node: Object, devices: set[str]) -> bool:
-    offers = devices & live.capacity(node).keys()
-    return bool(offers) or str(node.labels.get(INSTANCE_TYPE)) in catalogue() or GPU_PRESENT in node.labels
 
 
 def _lasting(fit: NodeFit) -> tuple[Taint, ...]:
@@ -163,19 +169,15 @@ def _is_offered_later(fit: NodeFit, name: str) -> bool:
 
 def _agreed(view: _View, id: str, texts: Iterable[str] = ()) -> Confidence:
     """Return how certain a computed cause is, given the scheduler's message."""
+    groups = mappings(view.live.autoscaler_status.get("nodeGroups"))
     agrees = any(each in view.message for each in (*_TEXTS.get(id, ()), *texts))
     if id.startswith("P") and None in (view.live.certainty("Deployment"), view.live.certainty("NodePool")):
         # An autoscaler that the dump doesn't show may launch a node for the pod.
         return weaker("likely" if agrees else "possible", view.certainty)
-    is_open = id.startswith("P") and _has_empty_groups(view.live)
+    # Cluster Autoscaler may know a group without nodes, whose template isn't in the dump.
+    sizes = [dig(each, "health", "nodeCounts", "registered", "total") for each in groups]
+    is_open = id.startswith("P") and any(each in (0, None) for each in sizes)
     return view.certainty if agrees and not is_open else weaker("likely", view.certainty)
-
-
-def _has_empty_groups(live: Live) -> bool:
-    """Whether Cluster Autoscaler knows a group without nodes, whose template isn't in the dump."""
-    status = live.autoscaler_status
-    groups = mappings(status.get("nodeGroups"))
-    return any(dig(each, "health", "nodeCounts", "registered", "total") in (0, None) for each in groups)
 
 
 def _cause(
@@ -197,14 +199,6 @@ def _cause(
 
 
 # The spec of the pod against nodes.
-
-
-def _spec_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
-    """Yield the faults of the spec that keep the nearest nodes from taking the pod."""
-    yield from _untolerated(view, nodes)
-    yield from _unlabelled(view, nodes)
-    yield from _too_small(view, nodes)
-    yield from _without_resource(view, nodes)
 
 
 def _untolerated(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
@@ -277,7 +271,9 @@ def _without_resource(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         others = f"; the GPU nodes offer {', '.join(devices)}" if name.startswith(NVIDIA) and devices else ""
         text = f"{view.target.title} requests {name}, which no node offers{others}{did_you_mean(name, devices)}"
         fix = f"request {devices[0]} instead" if others else f"remove the request for {name}, or install what offers it"
-        yield _cause(view, id, text, fix, shown=_requests(view, name), texts=(f"Insufficient {name}",))
+        amount = show(name, view.target.read.requests.get(name, 0))
+        shown = (Evidence(view.target.title, f"spec.containers[].resources.requests[{name}]", amount),)
+        yield _cause(view, id, text, fix, shown=shown, texts=(f"Insufficient {name}",))
 
 
 def _is_renamed(view: _View, node: Object, name: str) -> bool:
@@ -291,11 +287,6 @@ def _may_be_offered(view: _View, name: str) -> bool:
     verdict = view.live.verdict(view.target)
     pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
     return any(each.answer is not Answer.NO or not any(name in one.text for one in each.reasons) for each in pools)
-
-
-def _requests(view: _View, name: str) -> tuple[Evidence, ...]:
-    amount = view.target.read.requests.get(name, 0)
-    return (Evidence(view.target.title, f"spec.containers[].resources.requests[{name}]", show(name, amount)),)
 
 
 # Nodes that match the pod, and can't take it now.
@@ -327,7 +318,7 @@ def _state_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
 
 def _labelled_later(view: _View) -> Iterator[Cause]:
     """Yield a label that nodes get only after boot, so that no autoscaler finds a pool with it."""
-    keys = [each for each in _required_keys(view.target) if each.startswith(_DISCOVERED)]
+    keys = [each for each in view.target.selected_keys if each.startswith(_DISCOVERED)]
     verdict = view.live.verdict(view.target)
     pools = [each for each in verdict.pools if not each.pool.observed] if verdict is not None else []
     refusing = [each for each in pools if any(key in one.text for key in keys for one in each.reasons)]
@@ -343,12 +334,6 @@ def _labelled_later(view: _View) -> Iterator[Cause]:
         )
         fix = f"add label {key} to the node template of {pool.title}, or select a label of the instance type"
         yield _cause(view, "P7", text, fix, shown=shown, texts=("Insufficient", "affinity/selector"))
-
-
-def _required_keys(target: Target) -> list[str]:
-    chosen = target.read.selection
-    terms = [each for term in chosen.terms or () for each in term.labels]
-    return [each.key for each in (*chosen.selector, *terms)]
 
 
 def _condition_id(taint: Taint) -> str | None:
@@ -392,12 +377,11 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     total = sum(max(view.live.free(each.node).get(name, 0), 0) for each in alike if not each.is_cordoned)
     if name == "pods":
         text = f"{view.target.title} matches {len(nodes)} nodes, which have no free pod slot"
-        yield _cause(
-            view, "S7", text, "raise the max number of pods of a node, or use larger nodes", shown=_slots(nodes)
-        )
+        shown = [Evidence(f"Node {node}", "free pods", str(count)) for node, count in [*free.items()][:3]]
+        yield _cause(view, "S7", text, "raise the max number of pods of a node, or use larger nodes", shown=shown)
         return
     holders = list(_holders(view, name, nodes))
-    stuck = [each for each in holders if _is_stuck(view.live, each)]
+    stuck = [each for each in holders if _seconds_late(view.live, each) > _LATE_SECONDS]
     text = f"{view.target.title} needs {show(name, asked)} {name}"
     agreed = (f"Insufficient {name}",)
     shown = [
@@ -431,10 +415,6 @@ def _gpu_busy(fit: NodeFit) -> bool:
     return any(name.startswith(NVIDIA) for name in fit.busy)
 
 
-def _slots(nodes: Sequence[NodeFit]) -> list[Evidence]:
-    return [Evidence(f"Node {each.node.name}", "free pods", str(max(each.busy["pods"][1], 0))) for each in nodes[:3]]
-
-
 def _holders(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Object]:
     """Yield the pods that request a resource of some nodes, pods that are deleted first."""
     found = [
@@ -463,7 +443,3 @@ def _stuck_cause(view: _View, name: str, stuck: Sequence[Object], text: str, sho
 
 def _seconds_late(live: Live, pod: Object) -> float:
     return live.seconds_since(parse_time(_deleted(pod))) or 0.0
-
-
-def _is_stuck(live: Live, pod: Object) -> bool:
-    return _seconds_late(live, pod) > _LATE_SECONDS

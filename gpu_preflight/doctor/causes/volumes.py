@@ -51,7 +51,8 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         yield _in_use(live, target, pod, event, _name(event))
         return
     name = _name(event) if event is not None else ""
-    volumes = {name, *_volumes(live, pod)}
+    claims = [each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in _claims(pod)]
+    volumes = {name, *(str(each.spec["volumeName"]) for each in claims if each.spec.get("volumeName"))}
     every = [each for each in live.objects("VolumeAttachment") if each.spec.get("nodeName") == target.node]
     wanted = [each for each in every if dig(each.spec, "source", "persistentVolumeName") in volumes]
     failed = next((each for each in wanted if _attach_error(each)), None)
@@ -63,7 +64,8 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     evidence: tuple[Evidence, ...] = (live.event_evidence(event),) if event is not None else ()
     evidence += (Evidence(title(failed), "status.attachError.message", text),) if failed is not None else ()
     fix = "fix what the error names: the IAM role of the CSI driver, the zone of the volume, or the attach limit"
-    csi, driver = live.object("CSINode", str(target.node)), _driver(live, name)
+    csi, volume = live.object("CSINode", str(target.node)), live.object("PersistentVolume", name)
+    driver = str(dig(volume.spec, "csi", "driver") or "") if volume is not None else ""
     drivers = [str(each.get("name")) for each in mappings(csi.spec.get("drivers"))] if csi is not None else []
     if csi is not None and driver and driver not in drivers:
         fix = f"let the DaemonSet of {driver} run on node {target.node}, where it isn't registered"
@@ -77,16 +79,11 @@ def _attach_error(attachment: Object) -> str:
     return known_text(dig(attachment.content, "status", "attachError", "message")) or ""
 
 
-def _volumes(live: Live, pod: Object) -> set[str]:
-    """Return the names of the PersistentVolumes of a pod."""
-    claims = _claims(pod)
-    bound = (each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in claims)
-    return {str(each.spec.get("volumeName")) for each in bound if each.spec.get("volumeName")}
-
-
 def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) -> Cause:
     """Return the cause that another node has the volume."""
-    users = [each for each in _users(live, pod, name) if each.spec.get("nodeName") != target.node]
+    claims = live.objects("PersistentVolumeClaim", pod.namespace)
+    bound = {each.name for each in claims if each.spec.get("volumeName") == name}
+    users = [each for each in _sharing(live, pod, bound & _claims(pod)) if each.spec.get("nodeName") != target.node]
     node = live.object("Node", str(users[0].spec.get("nodeName"))) if users else None
     ready = live.condition(node, "Ready") if node is not None else None
     clock = None
@@ -101,13 +98,6 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     return Cause(
         "V7", f"volume {name}", message, "proven", (live.event_evidence(event), *nodes), fix, command, clock=clock
     )
-
-
-def _users(live: Live, pod: Object, volume: str) -> list[Object]:
-    """Return the other pods that use a claim of a pod that is bound to a volume."""
-    claims = live.objects("PersistentVolumeClaim", pod.namespace)
-    bound = {each.name for each in claims if each.spec.get("volumeName") == volume}
-    return [each for each in _sharing(live, pod, bound & _claims(pod)) if each is not pod]
 
 
 def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
@@ -152,8 +142,3 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
 def _name(event: Event) -> str:
     found = _VOLUME.search(event.message)
     return found[1] if found is not None else "of the pod"
-
-
-def _driver(live: Live, volume: str) -> str:
-    found = live.object("PersistentVolume", volume)
-    return str(dig(found.spec, "csi", "driver") or "") if found is not None else ""
