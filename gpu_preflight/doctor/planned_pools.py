@@ -74,18 +74,17 @@ def pool_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], com
             view = autoscaler_view(live, pool.name, "")
             yield from _node_differences(live, pool, (NODE_POOL, pool.name), labels, own, view)
         elif pool.kind == "managed" and pool.resource is not None:
-            yield from _group_differences(live, cluster, pool, skipped, compared)
+            yield from _group_differences(live, cluster, pool, pool.resource, skipped, compared)
         elif pool.kind == "self-managed" and pool.resource is not None:
-            yield from _scaling_group_differences(live, cluster, pool, skipped, compared)
+            yield from _scaling_group_differences(live, cluster, pool, pool.resource, skipped, compared)
 
 
 # Node groups.
 
 
 def _group_differences(
-    live: Live, cluster: Cluster, pool: Pool, skipped: list[NotLooked], compared: list[str]
+    live: Live, cluster: Cluster, pool: Pool, resource: Resource, skipped: list[NotLooked], compared: list[str]
 ) -> Iterator[Found]:
-    resource = _required(pool)
     groups = [each for each in live.input.resources.values() if each.type == _GROUP]
     names = [str(each.properties.get("NodegroupName")) for each in groups]
     tags = [mapping(each.properties.get("Tags")) for each in groups]
@@ -94,7 +93,7 @@ def _group_differences(
         why = (
             "'aws eks describe-nodegroup' of it isn't in the dump" if not groups else f"isn't one of {', '.join(names)}"
         )
-        skipped.append(NotLooked(f"node group {_name(pool)}", why))
+        skipped.append(NotLooked(f"node group {resource.path}", why))
         return
     have, name = groups[place], names[place]
     compared.append(f"node group {name}")
@@ -119,18 +118,9 @@ def _group_differences(
         {key: str(value) for key, value in mapping(have.properties.get("Labels")).items()},
         node_group_taints(have.properties),
     )
-    labels = {key: only for key, each in pool.labels.items() if (only := _only(each)) is not None}
+    sure = {key: each for key, each in pool.labels.items() if isinstance(each, LabelValues) and not each.unsure}
+    labels = {key: each.only for key, each in sure.items() if each.only is not None and not each.may_be_absent}
     yield from _node_differences(live, pool, (NODE_GROUP, name), labels, own, view)
-
-
-def _required(pool: Pool) -> Resource:
-    if pool.resource is None:  # pragma: no cover
-        raise TypeError("pool must have a resource")
-    return pool.resource
-
-
-def _name(pool: Pool) -> str:
-    return pool.resource.path if pool.resource is not None else pool.name
 
 
 def _place(resource: Resource, name: Any, names: list[str], tags: list[dict[str, Any]]) -> int | None:
@@ -162,12 +152,8 @@ def _group_command(have: Resource, found: FieldDifference) -> str:
     """Return the command that sets a planned value of a node group; empty if EKS has none for it."""
     key, planned = str(found.path[0]), found.planned
     if key == _SCALING:
-        sizes = {str(found.path[-1]): planned}
-        value: Any = {
-            f"{name[:1].lower()}{name[1:]}": size
-            for name, each in sizes.items()
-            if (size := known_number(each)) is not None
-        }
+        size = known_number(planned)
+        value: Any = {} if size is None else _lowered({str(found.path[-1]): size})
         option = "--scaling-config"
     elif key == "Labels" and len(found.path) == 2:
         option = "--labels"
@@ -241,19 +227,19 @@ def _other_size(live: Live, group: str, field: str, want: Any, has: Any) -> Foun
 
 
 def _scaling_group_differences(
-    live: Live, cluster: Cluster, pool: Pool, skipped: list[NotLooked], compared: list[str]
+    live: Live, cluster: Cluster, pool: Pool, resource: Resource, skipped: list[NotLooked], compared: list[str]
 ) -> Iterator[Found]:
     groups = [mapping(each) for each in live.aws("AutoScalingGroups")]
     names = [str(each.get("AutoScalingGroupName")) for each in groups]
     tags = [{str(one.get("Key")): one.get("Value") for one in mappings(each.get("Tags"))} for each in groups]
-    place = _place(_required(pool), pool.properties.get("AutoScalingGroupName"), names, tags)
+    place = _place(resource, pool.properties.get("AutoScalingGroupName"), names, tags)
     if place is None:
         why = (
             f"isn't one of {', '.join(names)}"
             if names
             else "'aws autoscaling describe-auto-scaling-groups' isn't in the dump"
         )
-        skipped.append(NotLooked(f"Auto Scaling group {_name(pool)}", why))
+        skipped.append(NotLooked(f"Auto Scaling group {resource.path}", why))
         return
     compared.append(f"Auto Scaling group {names[place]}")
     for field in ("MinSize", "MaxSize", "DesiredCapacity"):
@@ -265,12 +251,6 @@ def _scaling_group_differences(
 
 
 # Nodes.
-
-
-def _only(value: LabelValues | Unknown) -> str | None:
-    """Return the value that a label certainly has."""
-    is_sure = isinstance(value, LabelValues) and not value.may_be_absent and not value.unsure
-    return value.only if is_sure and isinstance(value, LabelValues) else None
 
 
 def _node_differences(

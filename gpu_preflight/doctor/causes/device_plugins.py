@@ -86,7 +86,7 @@ def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
     """Yield why a node offers fewer devices than it has."""
     manager = _EFA_PLUGIN if device == EFA else _PLUGIN
     pods = _manager_pods(live, node, manager)
-    yield from _rival_managers(live, node, pods)
+    yield from rival_managers(live, node, pods)
     if failing := _failing_driver(live, node):
         yield failing
         return
@@ -96,7 +96,8 @@ def device_causes(live: Live, node: Object, device: str) -> Iterator[Cause]:
         yield unhealthy_devices(live, node, device, runs)
         return
     if not pods:
-        yield from [_own_plugin(live, node)] if _has_own_plugin(node) else _absent(live, node, manager)
+        is_built_in = node.labels.get(COMPUTE_TYPE) == "auto" or _image(node).startswith("Bottlerocket")
+        yield from [_own_plugin(live, node)] if is_built_in else _absent(live, node, manager)
         return
     known = [cause for pod in pods for cause in log_causes(live, pod, node)]
     if known or not runs:
@@ -278,10 +279,6 @@ def _silent(live: Live, node: Object, pod: Object, manager: Manager, device: str
     return Cause("G7", f"Node {node.name}", message, "possible", evidence, "read the log of the device plugin", command)
 
 
-def _has_own_plugin(node: Object) -> bool:
-    return node.labels.get(COMPUTE_TYPE) == "auto" or _image(node).startswith("Bottlerocket")
-
-
 def _image(node: Object) -> str:
     return str(dig(node.content, "status", "nodeInfo", "osImage") or "")
 
@@ -300,24 +297,17 @@ def _own_plugin(live: Live, node: Object) -> Cause:
     )
 
 
-def _rival_managers(live: Live, node: Object, pods: list[Object]) -> Iterator[Cause]:
+def rival_managers(live: Live, node: Object, pods: list[Object]) -> Iterator[Cause]:
+    """Yield the cause that two device managers of GPUs run on a node."""
     owners = {owner.title: owner for each in pods if (owner := live.running.owner(each)) is not None}
-    slices = [
-        each
-        for each in live.objects("ResourceSlice")
-        if each.spec.get("nodeName") == node.name and each.spec.get("driver") == DEVICE_CLASS
-    ]
+    published = (each for each in live.objects("ResourceSlice") if each.spec.get("driver") == DEVICE_CLASS)
+    slices = [each for each in published if each.spec.get("nodeName") == node.name]
     names = [*owners, *(f"the DRA driver {DEVICE_CLASS}" for _ in slices[:1])]
     if len(names) > 1 and pods:
         message = f"{' and '.join(names[:3])} manage the same devices of node {node.name}"
         evidence = tuple(Evidence(title(each), "spec.nodeName", node.name) for each in (*pods, *slices[:1]))
         fix = "keep one of them on the node, and exclude the node from the other one"
         yield Cause("G14", f"Node {node.name}", message, "likely", evidence, fix)
-
-
-def two_managers(live: Live, node: Object) -> Iterator[Cause]:
-    """Yield the cause that two device managers of GPUs run on a node."""
-    yield from _rival_managers(live, node, plugin_pods(live, node))
 
 
 def plugin_pods(live: Live, node: Object) -> list[Object]:
@@ -339,16 +329,12 @@ def _failing_driver(live: Live, node: Object) -> Cause | None:
     return None
 
 
-def _amount(live: Live, node: Object, device: str) -> str:
-    return str(live.allocatable(node).get(device, "absent"))
-
-
 def amounts(live: Live, node: Object, device: str) -> tuple[Evidence, ...]:
     """Return the capacity of a device and how much of it a node offers."""
     if device == _DRA.device or node.kind != "Node":
         return (Evidence("ResourceSlice", "spec.nodeName", f"none has {node.name}"),) if node.kind == "Node" else ()
-    have = str(live.capacity(node).get(device, "absent"))
-    return (
-        Evidence(f"Node {node.name}", f"status.capacity[{device}]", have),
-        Evidence(f"Node {node.name}", f"status.allocatable[{device}]", _amount(live, node, device)),
+    parts = {"capacity": live.capacity(node), "allocatable": live.allocatable(node)}
+    return tuple(
+        Evidence(f"Node {node.name}", f"status.{part}[{device}]", str(have.get(device, "absent")))
+        for part, have in parts.items()
     )

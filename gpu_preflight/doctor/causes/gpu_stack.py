@@ -66,7 +66,11 @@ def nodes_without_devices(live: Live, target: Target) -> Iterator[tuple[Object, 
         if _is_renamed(live, fit):
             continue
         lacking = [name for name in _short(fit) if _missing(live, fit.node, name, target) > 0]
-        if lacking and fit.fits_except("unknown", "too_small", "busy") and _would_fit(live, fit, target):
+        wanted, free = target.read.requests, live.free(fit.node)
+        would_fit = all(
+            wanted[name] <= max(free.get(name, 0), 0) + _missing(live, fit.node, name, target) for name in _short(fit)
+        )
+        if lacking and would_fit and fit.fits_except("unknown", "too_small", "busy"):
             yield fit.node, lacking[0]
 
 
@@ -93,13 +97,6 @@ def _missing(live: Live, node: Object, device: str, target: Target) -> int:
     elif device == GPU and node.labels.get(GPU_PRESENT) == "true":
         built = target.read.requests.get(device, 0)
     return max(have, built) - live.allocatable(node).get(device, 0)
-
-
-def _would_fit(live: Live, fit: NodeFit, target: Target) -> bool:
-    wanted, free = target.read.requests, live.free(fit.node)
-    return all(
-        wanted[name] <= max(free.get(name, 0), 0) + _missing(live, fit.node, name, target) for name in _short(fit)
-    )
 
 
 def _is_renamed(live: Live, fit: NodeFit) -> bool:
@@ -139,17 +136,10 @@ def _other_name(live: Live, target: Target, node: Object, wanted: str) -> Cause:
         evidence += (Evidence(f"Node {node.name}", f"metadata.labels[{_MIG_STATE}]", state),)
         message += f", because the partitioning of its GPUs is {state}"
         fix = "read the log of the MIG manager on the node and partition the GPUs again"
-    sure = weaker("proven" if _is_reported(live, target, wanted) else "likely", _certain(live, "Node"))
-    return Cause("G10", target.title, message, sure, evidence, fix)
-
-
-def _is_reported(live: Live, target: Target, device: str) -> bool:
     scheduled = live.condition(target.named, "PodScheduled")
-    return scheduled is not None and f"Insufficient {device}" in scheduled.message
-
-
-def _certain(live: Live, kind: str) -> Confidence:
-    return live.certainty(kind) or "possible"
+    is_reported = scheduled is not None and f"Insufficient {wanted}" in scheduled.message
+    sure = weaker("proven" if is_reported else "likely", live.certainty("Node") or "possible")
+    return Cause("G10", target.title, message, sure, evidence, fix)
 
 
 def _no_slices(live: Live, target: Target) -> Iterator[Cause]:
@@ -157,9 +147,12 @@ def _no_slices(live: Live, target: Target) -> Iterator[Cause]:
     if not target.read.claims or not waits_for_a_node(live, target):
         return
     slices = [each for each in live.objects("ResourceSlice") if each.spec.get("driver") == DEVICE_CLASS]
-    if slices or not _claims_gpu(live, target):
+    # Claims that are created for the pod begin with its name.
+    names = (*(str(each.claim) for each in target.read.claims if each.claim), f"{target.named.name}-")
+    claims = [each for each in live.objects("ResourceClaim", target.namespace) if each.name.startswith(names)]
+    if slices or not any(DEVICE_CLASS in repr(each.spec) for each in claims):
         return
-    sure = _certain(live, "ResourceSlice")
+    sure = live.certainty("ResourceSlice") or "possible"
     for fit in live.fits(target):
         row = catalogue().get(str(fit.node.labels.get(INSTANCE_TYPE)))
         if row is None or not row.gpus or not fit.fits:
@@ -167,13 +160,6 @@ def _no_slices(live: Live, target: Target) -> Iterator[Cause]:
         for cause in dra_causes(live, fit.node):
             yield replace(cause, confidence=weaker(sure, cause.confidence))
         return
-
-
-def _claims_gpu(live: Live, target: Target) -> bool:
-    """Whether a pod claims GPUs. Claims that are created for the pod begin with its name."""
-    names = (*(str(each.claim) for each in target.read.claims if each.claim), f"{target.named.name}-")
-    claims = [each for each in live.objects("ResourceClaim", target.namespace) if each.name.startswith(names)]
-    return any(DEVICE_CLASS in repr(each.spec) for each in claims)
 
 
 def _fabric_manager(live: Live, target: Target) -> Iterator[Cause]:

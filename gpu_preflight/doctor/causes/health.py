@@ -17,7 +17,6 @@ from gpu_facts.charts import DCGM_SERVER
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP
 from gpu_facts.light import regex
-from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.capacity import instance_id
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, MAX_NODES, nodes_without_devices, waits_for_a_node
@@ -37,6 +36,8 @@ _SENTINEL = (
     ("H3", ("Gpu", "NVSwitchFatalError", "NVSwitchDown", "SysLogsSXIDError")),
 )
 _NODE_TAINTS = "node.kubernetes.io/"
+# Keys such as nvidia.com/gpu-xid-error. Source: docs/INTEGRATIONS.md of NVSentinel, "Default Taint Examples"
+_SENTINEL_TAINT = regex(r"nvidia\.com/.*-error$")
 _REPAIR = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
 
 
@@ -44,7 +45,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield faults of the nodes that run, rejected or would take a pod."""
     for node in islice(_nodes(live, target), MAX_NODES):
         # A fault of a GPU doesn't explain why an image can't be pulled.
-        fails = target.pod is None or target.node is None or _fails(live, target.pod)
+        own = target.pod if target.node is not None else None
+        fails = own is None or live.phase(own) == "Failed" or live.has_crashed(own)
         faults = [*(_faults(live, node) if fails else ()), *_silent(live, node)]
         yield from faults
         if faults:
@@ -65,20 +67,10 @@ def _nodes(live: Live, target: Target) -> Iterator[Object]:
     names = {node.name for node, _ in islice(nodes_without_devices(live, target), MAX_NODES)}
     yield from (each for each in live.nodes if each.name in names)
     for fit in live.fits(target):
-        by_health = all(each.key.startswith(_NODE_TAINTS) or _is_health_taint(each.key) for each in fit.taints)
+        by_health = all(each.key.startswith(_NODE_TAINTS) or _SENTINEL_TAINT.match(each.key) for each in fit.taints)
         is_held = bool(fit.taints) or fit.is_cordoned
         if fit.node.name not in names and is_held and by_health and fit.fits_except("taints", "is_cordoned"):
             yield fit.node
-
-
-def _fails(live: Live, pod: Object) -> bool:
-    """Whether a pod on a node was rejected, or its program ended with an error."""
-    return live.phase(pod) == "Failed" or live.has_crashed(pod)
-
-
-def _is_health_taint(key: str) -> bool:
-    """Whether NVSentinel's examples use the key. Source: docs/INTEGRATIONS.md, "Default Taint Examples"."""
-    return key.startswith(NVIDIA) and key.endswith("-error")
 
 
 def _faults(live: Live, node: Object) -> Iterator[Cause]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from gpu_facts.resources import NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
-from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, two_managers
+from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, plugin_pods, rival_managers
 from gpu_preflight.doctor.dump import LAST_APPLIED
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.doctor.patches import kubectl
@@ -72,7 +72,7 @@ def _rejected(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         yield Cause(id, pod.title, text, "proven", (*evidence, *now), fix, again)
     node = live.node(target)
     if node is not None:
-        yield from two_managers(live, node)
+        yield from rival_managers(live, node, plugin_pods(live, node))
         devices = [each for each in target.devices if not live.allocatable(node).get(each)]
         if devices and found is not None and found[0] == "G18":
             yield from device_causes(live, node, devices[0])
