@@ -9,7 +9,7 @@ Source: https://docs.aws.amazon.com/cli/latest/reference/eks/get-token.html (202
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -55,7 +55,9 @@ class Aws:
             self.refused.append(NotLooked("aws", why))
             return
         try:
-            self._session = self._new_session()
+            from botocore.session import Session
+
+            self._session: Any = Session(profile=self._profile)
         except ImportError:
             self.refused.append(NotLooked("aws", "botocore isn't installed; install gpu-constructs[doctor]"))
             return
@@ -67,28 +69,19 @@ class Aws:
             self.refused.append(NotLooked("aws", why))
             self.answers.clear()
             return
-        self._groups()
-        self._network(str(dig(cluster, "resourcesVpcConfig", "vpcId") or ""))
+        self._groups(str(dig(cluster, "resourcesVpcConfig", "vpcId") or ""))
         for code in _QUOTAS:
             self._ask("service-quotas", "get_service_quota", f"quota-{code}", ServiceCode="ec2", QuotaCode=code)
 
-    def _new_session(self) -> Any:
-        from botocore.session import Session
-
-        return Session(profile=self._profile)
-
-    def _client(self, service: str) -> Any:
-        from botocore.config import Config
-
-        config = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
-        return self._session.create_client(service, region_name=self._options.get("--region"), config=config)
-
     def _ask(self, service: str, operation: str, kept: str, /, **parameters: Any) -> dict[str, Any]:
         """Return an answer and keep it under a name; empty if there is none."""
+        from botocore.config import Config
         from botocore.exceptions import BotoCoreError, ClientError
 
+        config = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
         try:
-            answer = getattr(self._client(service), operation)(**parameters)
+            client = self._session.create_client(service, region_name=self._options.get("--region"), config=config)
+            answer = getattr(client, operation)(**parameters)
         except (BotoCoreError, ClientError) as error:
             text = " ".join(str(error).split())[:300]
             self.refused.append(NotLooked(f"aws {service} {operation.replace('_', '-')}", text))
@@ -98,7 +91,7 @@ class Aws:
         self.answers[f"aws-{kept}"] = found
         return found
 
-    def _groups(self) -> None:
+    def _groups(self, vpc: str) -> None:
         self._ask("eks", "list_access_entries", "access-entries", clusterName=self.cluster)
         listed = self._ask("eks", "list_nodegroups", "nodegroups", clusterName=self.cluster)
         for each in items(listed.get("nodegroups")):
@@ -107,26 +100,14 @@ class Aws:
         groups = self._ask("autoscaling", "describe_auto_scaling_groups", "groups", Filters=owned)
         for each in mappings(groups.get("AutoScalingGroups")):
             name = str(each.get("AutoScalingGroupName"))
-            self._ask(
-                "autoscaling",
-                "describe_scaling_activities",
-                f"activities-{name}",
-                AutoScalingGroupName=name,
-                MaxRecords=_MAX_ACTIVITIES,
-            )
+            wanted = {"AutoScalingGroupName": name, "MaxRecords": _MAX_ACTIVITIES}
+            self._ask("autoscaling", "describe_scaling_activities", f"activities-{name}", **wanted)
         self._ask("ec2", "describe_instances", "instances", Filters=owned)
+        self._ask("ec2", "describe_instance_status", "instance-status")
         self._ask("ec2", "describe_capacity_reservations", "reservations")
-
-    def _network(self, vpc: str) -> None:
-        of_vpc: Sequence[Any] = [{"Name": "vpc-id", "Values": [vpc]}]
-        for operation, name in (
-            ("describe_subnets", "subnets"),
-            ("describe_route_tables", "route-tables"),
-            ("describe_security_groups", "security-groups"),
-            ("describe_vpc_endpoints", "endpoints"),
-        ):
-            if vpc:
-                self._ask("ec2", operation, name, Filters=of_vpc)
+        for operation in ("subnets", "route_tables", "security_groups", "vpc_endpoints") if vpc else ():
+            own = [{"Name": "vpc-id", "Values": [vpc]}]
+            self._ask("ec2", f"describe_{operation}", operation.replace("_", "-"), Filters=own)
 
     def extend_dump(self, dump: Dump) -> None:
         """Add what was read to a dump of the cluster."""
@@ -138,16 +119,13 @@ class Aws:
 
 def is_needed(dump: Dump) -> bool:
     """Whether AWS may explain something: a pod has no node, or a node isn't ready."""
-    return any(map(_waits, dump.objects))
-
-
-def _waits(each: Any) -> bool:
-    if each.kind == "Pod":
-        return not each.spec.get("nodeName")
-    ready: Iterator[Any] = (
-        one.get("status") for one in mappings(dig(each.content, "status", "conditions")) if one.get("type") == "Ready"
-    )
-    return each.kind == "Node" and next(ready, "True") != "True"
+    for each in dump.objects:
+        conditions = mappings(dig(each.content, "status", "conditions")) if each.kind == "Node" else ()
+        if any(one.get("type") == "Ready" and one.get("status") != "True" for one in conditions):
+            return True
+        if each.kind == "Pod" and not each.spec.get("nodeName"):
+            return True
+    return False
 
 
 def _without_secrets(value: Any) -> Any:

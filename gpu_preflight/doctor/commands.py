@@ -37,7 +37,8 @@ ask instance-status ec2 describe-instance-status
 ask reservations ec2 describe-capacity-reservations
 ask subnets ec2 describe-subnets
 ask route-tables ec2 describe-route-tables
-ask endpoints ec2 describe-vpc-endpoints
+ask security-groups ec2 describe-security-groups
+ask vpc-endpoints ec2 describe-vpc-endpoints
 ask quota-p service-quotas get-service-quota --service-code ec2 --quota-code L-417A185B
 ask quota-g service-quotas get-service-quota --service-code ec2 --quota-code L-DB2E81BA
 """
@@ -67,19 +68,13 @@ def policy(kind: str) -> str:
     Describe actions of EC2 and Auto Scaling take no ARN. Source:
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html (2026-11)
     """
-    return _iam() if kind == "iam" else _rbac()
-
-
-def _iam() -> str:
-    actions = sorted(_action(each) for each in AWS_ANSWERS.values() if not each.endswith(_LEFT_OUT))
+    if kind == "rbac":
+        return _rbac()
+    commands = [each.split() for each in AWS_ANSWERS.values() if not each.endswith(_LEFT_OUT)]
+    names = [(_SERVICES.get(service, service), operation.title().replace("-", "")) for service, operation in commands]
+    actions = sorted(f"{service}:{name}" for service, name in names)
     statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2) + "\n"
-
-
-def _action(command: str) -> str:
-    service, _, operation = command.partition(" ")
-    name = "".join(each.title() for each in operation.split("-"))
-    return f"{_SERVICES.get(service, service)}:{name}"
 
 
 def _rbac() -> str:

@@ -92,7 +92,8 @@ class Cluster:
 
             listed = ", ".join(known) or "none"
             raise UnusableInput(f"--context must be one of {listed}, got {name!r}{did_you_mean(name, known)}")
-        self.context, self.program = name, _program(config, name)
+        user = _entry(config, "users", _entry(config, "contexts", name).get("user"))
+        self.context, self.program = name, mapping(user.get("exec"))
         self._errors = (httpx2.HTTPError, httpx2.InvalidURL, ConfigError, OSError, ValueError, KeyError, TypeError)
         self._clock, self._sleep = clock, sleep
         self._until = clock() + SECONDS
@@ -126,7 +127,8 @@ class Cluster:
             except self._errors as error:
                 # A program for credentials that fails does so for each request.
                 raise Refused(_line(error), is_final=type(error).__name__ in ("ConfigError", "ConnectError")) from None
-            wait = _wait(answer.headers.get("Retry-After"))
+            header = answer.headers.get("Retry-After")
+            wait = min(float(header), _MAX_WAIT) if header and header.isdecimal() else 1.0
             if answer.status_code != _TOO_MANY or not again or self._clock() + wait > self._until:
                 break
             self._sleep(wait)
@@ -138,10 +140,6 @@ class Cluster:
             return json.loads(answer.content)
         except ValueError:
             raise Refused("the answer isn't JSON") from None
-
-
-def _wait(header: str | None) -> float:
-    return min(float(header), _MAX_WAIT) if header and header.isdecimal() else 1.0
 
 
 def _reason(status: int, text: str) -> str:
@@ -188,14 +186,6 @@ def read_kubeconfig() -> tuple[dict[str, Any], Path]:
     return found, first
 
 
-def _program(config: Mapping[str, Any], context: str) -> dict[str, Any]:
-    """Return the program for the credentials of a context; empty if it has none."""
-    user = next(each.get("context") for each in mappings(config.get("contexts")) if each.get("name") == context)
-    name = mapping(user).get("user")
-    users = (each.get("user") for each in mappings(config.get("users")) if each.get("name") == name)
-    return mapping(mapping(next(users, None)).get("exec"))
-
-
 def context_namespace(context: str | None) -> str:
     """Return the namespace of a context of the kubeconfig; ``default`` if it names none.
 
@@ -206,9 +196,13 @@ def context_namespace(context: str | None) -> str:
         UnusableInput: There is no kubeconfig.
     """
     config, _ = read_kubeconfig()
-    name = context or config.get("current-context")
-    found = (each.get("context") for each in mappings(config.get("contexts")) if each.get("name") == name)
-    return str(mapping(next(found, None)).get("namespace") or "default")
+    return str(_entry(config, "contexts", context or config.get("current-context")).get("namespace") or "default")
+
+
+def _entry(config: Mapping[str, Any], part: str, name: Any) -> dict[str, Any]:
+    """Return a named entry of a part of a kubeconfig, such as a context; empty without one."""
+    found = (each.get(part.removesuffix("s")) for each in mappings(config.get(part)) if each.get("name") == name)
+    return mapping(next(found, None))
 
 
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")

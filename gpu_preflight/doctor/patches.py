@@ -23,14 +23,12 @@ _MAX_NODES = 1_000
 
 def tolerating(target: Target, taints: Sequence[Taint]) -> Change:
     """Return the change that adds tolerations to a pod."""
-    value = [*mappings(target.spec.get("tolerations")), *map(_toleration, taints)]
+    value = [*mappings(target.spec.get("tolerations"))]
+    for each in taints:
+        own = {"key": each.key, "operator": "Equal" if each.value else "Exists", "effect": each.effect}
+        value.append({**own, "value": each.value} if each.value else own)
     text = f"tolerate {', '.join(map(str, taints))}"
     return Change(text, target.named.origin, ("spec", "tolerations"), value)
-
-
-def _toleration(taint: Taint) -> dict[str, str]:
-    found = {"key": taint.key, "operator": "Equal" if taint.value else "Exists", "effect": taint.effect}
-    return {**found, "value": taint.value} if taint.value else found
 
 
 def command(target: Target, change: Change) -> str:

@@ -134,7 +134,9 @@ def _object_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], 
         if HIDDEN in str(have.content):
             skipped.append(NotLooked(title(each), "values of environment variables are hidden in the dump"))
         for one in field_differences(each.content, have.content, each.kind):
-            if not _is_of_controller(each, one, scaled):
+            # An autoscaler of pods sets replicas, and Kueue suspends a job until its queue admits it.
+            is_scaled = one.path == ("spec", "replicas") and (each.kind, each.namespace, each.name) in scaled
+            if not is_scaled and not (one.path == ("spec", "suspend") and KUEUE_QUEUE in each.labels):
                 yield _changed(live, each, have, one)
 
 
@@ -161,14 +163,6 @@ def _scaled(live: Live, cluster: Cluster) -> set[tuple[str, str, str]]:
     return {(str(goal.get("kind") or "Deployment"), namespace, str(goal.get("name"))) for namespace, goal in goals}
 
 
-def _is_of_controller(each: Object, found: FieldDifference, scaled: set[tuple[str, str, str]]) -> bool:
-    """Whether a controller sets a field that the plan sets, too."""
-    if found.path == ("spec", "replicas"):
-        return (each.kind, each.namespace, each.name) in scaled
-    # Kueue suspends a job until its queue admits it.
-    return found.path == ("spec", "suspend") and KUEUE_QUEUE in each.labels
-
-
 def _missing(
     live: Live, cluster: Cluster, each: Object, skipped: list[NotLooked], compared: list[str]
 ) -> Iterator[Found]:
@@ -192,17 +186,12 @@ def _missing(
         command = f"printf %s {shlex.quote(text)} | kubectl apply -f -" if is_complete else ""
         unsure = "" if sure == "proven" else ", if its list in the dump is complete"
         message = f"{name} isn't in the cluster{unsure}"
-        found = Difference(name, "", "exists", "none", message, "", "", "", (), _apply(each), command)
+        again = "; a deployment of an unchanged template doesn't restore it"
+        fix = f"Apply {name} of {each.origin.file} again"
+        if each.origin.resource is not None:
+            fix = f"Apply {name} of {each.origin.resource} with kubectl{again}"
+        found = Difference(name, "", "exists", "none", message, "", "", "", (), fix, command)
         yield Found(found, lambda dump: replace(dump, objects=[*dump.objects, each]))
-
-
-def _apply(each: Object) -> str:
-    if each.origin.resource is not None:
-        return (
-            f"Apply {title(each)} of {each.origin.resource} with kubectl; "
-            "a deployment of an unchanged template doesn't restore it"
-        )
-    return f"Apply {title(each)} of {each.origin.file} again"
 
 
 def _changed(live: Live, planned: Object, have: Object, found: FieldDifference) -> Found:

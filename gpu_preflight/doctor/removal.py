@@ -96,7 +96,7 @@ def _for_karpenter(live: Live, node: Object, claim: Object | None) -> Iterator[s
             yield f"D4: {each.kind} {each.name} has the annotation {DO_NOT_DISRUPT}"
             break
     pods = _pods(live, node)
-    held = (each for each in pods if _is_kept(each, DO_NOT_DISRUPT, "true"))
+    held = (each for each in pods if str(each.annotations.get(DO_NOT_DISRUPT)) == "true")
     yield from (f"D4: {each.title} has the annotation {DO_NOT_DISRUPT}" for each in held)
     yield from _budgets(live, node)
     pool = live.object("NodePool", str(node.labels[NODE_POOL]))
@@ -125,10 +125,6 @@ def _policy(pool: Object, *, has_pods: bool) -> Iterator[str]:
         if is_now and str(each.get("nodes")) in ("0", "0%"):
             yield f"D5: a disruption budget of NodePool {pool.name} allows 0 nodes"
             return
-
-
-def _is_kept(pod: Object, annotation: str, value: str) -> bool:
-    return str(pod.annotations.get(annotation)) == value
 
 
 def _budgets(live: Live, node: Object) -> Iterator[str]:
@@ -178,24 +174,17 @@ def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
     for pod in _pods(live, node):
         if str(pod.annotations.get(SAFE_TO_EVICT)) == "true":
             continue
-        if _is_kept(pod, SAFE_TO_EVICT, "false"):
+        if str(pod.annotations.get(SAFE_TO_EVICT)) == "false":
             yield f"D1: {pod.title} has the annotation {SAFE_TO_EVICT}: false"
         elif pod.namespace == KUBE_SYSTEM and "skip-nodes-with-system-pods=false" not in flags:
-            yield from (
-                ()
-                if _has_budget(live, pod)
-                else (f"D1: {pod.title} is in {KUBE_SYSTEM} without a PodDisruptionBudget",)
-            )
+            budgets = live.objects("PodDisruptionBudget", pod.namespace)
+            has_budget = any(_selects(each.spec.get("selector"), pod) for each in budgets)
+            if not has_budget and live.certainty("PodDisruptionBudget") is not None:
+                yield f"D1: {pod.title} is in {KUBE_SYSTEM} without a PodDisruptionBudget"
         elif not dig(pod.content, "metadata", "ownerReferences"):
             yield f"D1: {pod.title} has no controller"
         elif "skip-nodes-with-local-storage=false" not in flags and (name := _local_volume(pod)):
             yield f"D1: {pod.title} has local storage in volume {name}"
-
-
-def _has_budget(live: Live, pod: Object) -> bool:
-    if live.certainty("PodDisruptionBudget") is None:
-        return True
-    return any(_selects(each.spec.get("selector"), pod) for each in live.objects("PodDisruptionBudget", pod.namespace))
 
 
 def _local_volume(pod: Object) -> str:
@@ -209,19 +198,13 @@ def _local_volume(pod: Object) -> str:
 def _min_size(live: Live, node: Object) -> Iterator[str]:
     """Yield the min of the node group, if the group has reached it."""
     name = str(node.labels.get(NODE_GROUP) or "")
-    for group in live.aws("nodegroup") if name else []:
-        size = mapping(group.get("scalingConfig"))
-        least, now = size.get("minSize"), size.get("desiredSize")
-        if group.get("nodegroupName") == name and _is_at_min(least, now):
+    managed = (each for each in live.aws("nodegroup") if each.get("nodegroupName") == name)
+    reported = mappings(live.autoscaler_status.get("nodeGroups"))
+    own = (mapping(each.get("health")) for each in reported if str(each.get("name")).startswith(f"eks-{name}-"))
+    sizes = [(mapping(each.get("scalingConfig")), "desiredSize") for each in managed]
+    sizes += [(each, "cloudProviderTarget") for each in own]
+    for size, key in sizes if name else ():
+        least, now = size.get("minSize"), size.get(key)
+        if isinstance(least, int) and isinstance(now, int) and 0 < now <= least:
             yield f"D2: node group {name} has its min of {least} nodes"
             return
-    for group in mappings(live.autoscaler_status.get("nodeGroups")) if name else []:
-        health = mapping(group.get("health"))
-        least, now = health.get("minSize"), health.get("cloudProviderTarget")
-        if str(group.get("name")).startswith(f"eks-{name}-") and _is_at_min(least, now):
-            yield f"D2: node group {name} has its min of {least} nodes"
-            return
-
-
-def _is_at_min(least: Any, now: Any) -> bool:
-    return isinstance(least, int) and isinstance(now, int) and 0 < now <= least

@@ -163,19 +163,8 @@ def _diagnosis_view(live: Live, alike: Sequence[Diagnosis]) -> DiagnosisView:
 
 
 def _cause_view(each: Cause, *, is_effect: bool) -> CauseView:
-    return CauseView(
-        each.id,
-        TITLES[each.id],
-        each.subject,
-        each.message,
-        each.confidence,
-        is_effect,
-        each.evidence,
-        each.fix,
-        each.command,
-        each.excluded,
-        each.clock,
-    )
+    own = {name: getattr(each, name) for name in Cause.__annotations__ if name != "change"}
+    return CauseView(title=TITLES[each.id], is_effect=is_effect, **own)
 
 
 def _sentence(live: Live, each: Diagnosis, count: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from gpu_preflight.doctor.dump import parse_time, without_permission
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from gpu_preflight.doctor.cause import Evidence
     from gpu_preflight.doctor.difference import Difference
     from gpu_preflight.doctor.dump import NotLooked
-    from gpu_preflight.doctor.unused import UnusedGpus
     from gpu_preflight.report.doctor_view import CauseView, DiagnosisView, DoctorView
 
 # Label, text, and style of a line.
@@ -22,7 +20,6 @@ _STYLES = {"proven": "no", "likely": "unknown", "possible": "dim"}
 NODES = ("Node", "Pool", "Type", "Idle", "Unusable", "USD/h", "Why")
 _MAX_EVIDENCE = 5
 _MAX_NAMES = 5
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def age(time: str, at: str) -> str:
@@ -30,15 +27,11 @@ def age(time: str, at: str) -> str:
     then, now = parse_time(time), parse_time(at)
     if then is None or now is None:
         return ""
-    return f"{_duration(then, now)} ago"
-
-
-def _duration(then: datetime, now: datetime) -> str:
     seconds = max((now - then).total_seconds(), 0)
-    for unit, length in (("d", _DAY), ("h", _HOUR), ("min", _MINUTE)):
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length or (unit == "min" and seconds >= length):
-            return f"{int(seconds // length)} {unit}"
-    return f"{int(seconds)} s"
+            return f"{int(seconds // length)} {unit} ago"
+    return f"{int(seconds)} s ago"
 
 
 def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
@@ -129,14 +122,11 @@ def plan_headline(view: DoctorView) -> str:
 
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:
     """Return the cells of the nodes with idle or unusable GPUs."""
+    costs = ["unknown" if each.usd_per_hour is None else money(each.usd_per_hour) for each in view.nodes]
     return [
-        (each.node, each.pool or "-", each.instance_type, str(each.idle), str(each.unusable), _cost(each), each.why)
-        for each in view.nodes
+        (each.node, each.pool or "-", each.instance_type, str(each.idle), str(each.unusable), cost, each.why)
+        for each, cost in zip(view.nodes, costs, strict=True)
     ]
-
-
-def _cost(each: UnusedGpus) -> str:
-    return "unknown" if each.usd_per_hour is None else money(each.usd_per_hour)
 
 
 def not_looked_text(each: NotLooked) -> str:

@@ -1,4 +1,4 @@
-"""Why an owner has no pod: the API server rejects it, or the owner doesn't want one.
+"""Why an owner has too few pods: the API server rejects them, or the owner or its autoscaler wants no more.
 
 Sources: kubernetes/kubernetes v1.36.2 plugin/pkg/admission/resourcequota, limitranger, podsecurity, runtimeclass, and
 staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic for the texts,
@@ -103,7 +103,11 @@ def _quota(live: Live, owner: Object, found: tuple[str, ...], evidence: Evidence
             proofs.append(
                 Evidence(f"ResourceQuota {owner.namespace}/{name}", f"status.used.{key}", f"{value} of {limit}")
             )
-    larger = {key: _sum(key, taken.get(key), asked[key]) for key in asked}
+    larger = {}
+    for key in asked:
+        name_only = key.removeprefix("requests.").removeprefix("limits.")
+        old, more = quantity(name_only, taken.get(key)), quantity(name_only, asked[key])
+        larger[key] = "" if old is None or more is None else show(name_only, old + more)
     patch = json.dumps({"spec": {"hard": larger}}, separators=(",", ":"))
     where = f"-n {shlex.quote(owner.namespace)}"
     return Cause(
@@ -117,12 +121,6 @@ def _quota(live: Live, owner: Object, found: tuple[str, ...], evidence: Evidence
         if all(larger.values())
         else f"kubectl describe resourcequota {shlex.quote(name)} {where}",
     )
-
-
-def _sum(key: str, left: str | None, right: str) -> str:
-    name = key.removeprefix("requests.").removeprefix("limits.")
-    sizes = quantity(name, left), quantity(name, right)
-    return "" if sizes[0] is None or sizes[1] is None else show(name, sizes[0] + sizes[1])
 
 
 def _unwanted(live: Live, owner: Object) -> Iterator[Cause]:

@@ -242,7 +242,11 @@ def _templates(
     others = total - sum(1 for each in capable if each.status) if total else 0
     # The reasons of groups that can't take the pod are in the event too. Their nodes show how many there are.
     mismatched = [(count, text) for count, text in parts if any(each in text for each in _MISMATCHES)]
-    expected = _expected_mismatches(live, target, [each for each in every if each not in capable])
+    fits = {each.node.name: each for each in live.fits(target)}
+    rest = [each for each in every if each not in capable and each.status]
+    known = [[fits[one.name] for one in each.nodes if one.name in fits] for each in rest]
+    # A group without a node may be one of them.
+    expected = sum(not each or any(one.taints or one.labels for one in each) for each in known)
     is_of_others = sum(count for count, _ in mismatched) <= expected
     if empty and lacking and (lacking > others or is_of_others):
         key = f"{_TAGS}/node-template/resources/{device}"
@@ -266,13 +270,6 @@ def _templates(
         message = f"Cluster Autoscaler expects {what} on nodes of {subject}: {count} {text}"
         fix = "correct the node-template tags or taints of the group, or the toleration or selector of the pod"
         yield Cause("C5", subject, message, "likely", shown, fix)
-
-
-def _expected_mismatches(live: Live, target: Target, others: list[Group]) -> int:
-    """Return the number of groups whose labels or taints exclude the pod. A group without a node may be one."""
-    fits = {each.node.name: each for each in live.fits(target)}
-    found = [[fits[one.name] for one in each.nodes if one.name in fits] for each in others if each.status]
-    return sum(not each or any(one.taints or one.labels for one in each) for each in found)
 
 
 def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:

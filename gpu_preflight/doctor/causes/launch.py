@@ -134,12 +134,12 @@ def _karpenter_reports(live: Live, target: Target, pools: list[Object]) -> Itera
     for event in list(refused_launches(live, target))[:3]:
         subject = f"NodePool {event.name.rpartition('-')[0]}"
         yield _Report(subject, event.message, live.event_evidence(event), "likely", has_several_codes=True)
-    conditions = [(each, live.condition(each, "Launched"), "proven") for each in claims(live, target)]
-    conditions += [(each, live.condition(each, "NodeRegistrationHealthy"), "likely") for each in pools]
-    for each, one, confidence in conditions:
+    for each in (*claims(live, target), *pools):
+        is_claim = each.kind == "NodeClaim"
+        one = live.condition(each, "Launched" if is_claim else "NodeRegistrationHealthy")
         if one is not None and one.status != "True":
             text, shown = f"{one.reason}: {one.message}", live.condition_evidence(each, one)
-            yield _Report(title(each), text, shown, "proven" if confidence == "proven" else "likely")
+            yield _Report(title(each), text, shown, "proven" if is_claim else "likely")
 
 
 def _cause(live: Live, report: _Report, id: str) -> Cause:

@@ -160,12 +160,6 @@ def _taken_back(live: Live, target: Target, *, is_weak: bool) -> Iterator[Cause]
         if event.reason in _TAKEN_BACK and pool in names and is_recent:
             message = f"EC2 took a node of NodePool {pool} back: {event.message}"
             fix = "allow on-demand as a fallback in the NodePool, or more instance types and zones"
-            yield Cause(
-                "K28",
-                f"NodePool {pool}",
-                message,
-                "possible" if is_weak else "likely",
-                (live.event_evidence(event),),
-                fix,
-            )
+            sure: Confidence = "possible" if is_weak else "likely"
+            yield Cause("K28", f"NodePool {pool}", message, sure, (live.event_evidence(event),), fix)
             return

@@ -168,10 +168,9 @@ def _behind(live: Live, workload: Object, queue: Object) -> Iterator[Cause]:
 def _kai(live: Live, target: Target, every: Iterable[Object]) -> Iterator[Cause]:
     if not any(KAI_QUEUE in each.labels for each in every) and target.spec.get("schedulerName") != KAI_SCHEDULER:
         return
+    uids = {str(dig(each.content, "metadata", "uid")) for each in every}
     for group in live.objects("PodGroup", target.namespace):
-        if target.root.name not in group.name and not _owners(group) & {
-            str(dig(each.content, "metadata", "uid")) for each in every
-        }:
+        if target.root.name not in group.name and not _owners(group) & uids:
             continue
         for condition in mappings(dig(group.content, "status", "schedulingConditions")):
             for reason in mappings(condition.get("reasons")):

@@ -423,16 +423,15 @@ def _holders(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Objec
         for pod in view.live.pods_by_node.get(each.node.name, ())
         if view.live.target(pod).read.requests.get(name)
     ]
-    yield from sorted(found, key=lambda each: not _deleted(each))
-
-
-def _deleted(pod: Object) -> str:
-    return str(dig(pod.content, "metadata", "deletionTimestamp") or "")
+    yield from sorted(found, key=lambda each: not dig(each.content, "metadata", "deletionTimestamp"))
 
 
 def _stuck_cause(view: _View, name: str, stuck: Sequence[Object], text: str, shown: Sequence[Evidence]) -> Cause:
     held = ", ".join(each.title for each in stuck[:3])
-    deleted = [Evidence(each.title, "metadata.deletionTimestamp", _deleted(each)) for each in stuck[:2]]
+    deleted = [
+        Evidence(each.title, "metadata.deletionTimestamp", str(dig(each.content, "metadata", "deletionTimestamp")))
+        for each in stuck[:2]
+    ]
     fix = "end these pods: look at their finalizers and their node"
     run = f"kubectl get pod {shlex.quote(stuck[0].name)} -n {shlex.quote(stuck[0].namespace)} -o yaml"
     said = f"{text}, and {held}, deleted and not ended, hold{'s' if len(stuck) == 1 else ''} GPUs"
@@ -442,4 +441,4 @@ def _stuck_cause(view: _View, name: str, stuck: Sequence[Object], text: str, sho
 
 
 def _seconds_late(live: Live, pod: Object) -> float:
-    return live.seconds_since(parse_time(_deleted(pod))) or 0.0
+    return live.seconds_since(parse_time(dig(pod.content, "metadata", "deletionTimestamp"))) or 0.0

@@ -104,7 +104,7 @@ def test_a_record_gives_the_same_answer_without_the_cluster(tmp_path: Path) -> N
     record = str(tmp_path / "case.zip")
     live = ask(cluster(tmp_path), tmp_path, "train", "--record", record, "--format", "json", aws="--aws")
     assert "aws eks get-token" in live.out
-    again = Done("doctor", "train", "--replay", record, "--format", "json")
+    again = Done("doctor", record, "train", "--format", "json")
     assert (again.code, again.out) == (live.code, live.out)
 
 
