@@ -37,78 +37,66 @@ from gpu_preflight.remedies.change import Change
 class _Fault:
     """A fault that Karpenter reports about a NodePool; ``kinds`` are the simulated reasons that agree with it."""
 
-    text: str
     id: str
+    texts: tuple[str, ...]
     kinds: tuple[str, ...]
     message: str
     fix: str
 
 
-_NO_OFFERING = "has no offering for the pod now", "allow more zones, instance types or capacity types, or wait"
-_NO_CLAIMS = "doesn't support the resource claims of the pod", "use a managed node group for pods with resource claims"
+_CLAIMS = ("Dynamic Resource Allocation requirements that are not", "dynamic resource")
+_LIMITS = ("exceed limits for nodepool", "node limits have been exhausted")
+_LABELS = ("does not have known values", "specify a well known label")
+_OFFERINGS = ("no instance type has the required offering", "had enough resources, had a required offering")
+_LARGER = "add a larger instance type to the NodePool, or request less"
+_TOO_SMALL = "has no instance type that is large enough for the pod and the DaemonSets"
+_NO_TYPE = "correct the requirements of the NodePool: architecture, instance types and GPU must belong together"
+_ADD_LABEL = "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector"
+_ADD_VALUE = "add the value to the requirements of the NodePool, or correct the pod's selector"
+_WIDEN = "widen the requirements of the NodePool, or correct the pod's selector"
+_ZONES = "allow the zones of the constraint in the NodePool, or relax the constraint"
+_WAIT = "allow more zones, instance types or capacity types, or wait"
+_OTHER_GROUP = "use a managed node group for pods with resource claims"
 # One part of the event is about one NodePool. The first text that matches counts.
-_FAULTS = (
-    _Fault("Dynamic Resource Allocation requirements that are not", "K14", ("claim",), *_NO_CLAIMS),
-    _Fault("dynamic resource", "K14", ("claim",), *_NO_CLAIMS),
-    _Fault("exceed limits for nodepool", "K11", ("limit",), "has reached its limits", "raise its spec.limits"),
-    _Fault("node limits have been exhausted", "K11", ("limit",), "has reached its limits", "raise its spec.limits"),
-    _Fault(
-        "did not tolerate taint", "K7", ("taint",), "has a taint that the pod doesn't tolerate", "add the toleration"
-    ),
-    *(
-        _Fault(
-            text,
-            "K5",
-            ("label",),
-            "doesn't know a label that the pod selects",
-            "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector",
-        )
-        for text in ("does not have known values", "specify a well known label")
-    ),
-    _Fault(
-        "unsatisfiable topology constraint",
-        "K16",
-        ("topology",),
-        "can't meet a topology constraint of the pod",
-        "allow the zones of the constraint in the NodePool, or relax the constraint",
-    ),
-    _Fault(
-        "incompatible volume requirements",
-        "K16",
-        ("volume",),
-        "excludes the zone of the pod's volume",
-        "allow the zone of the volume in the NodePool",
-    ),
-    _Fault(
-        "no instance type has enough resources",
-        "K8",
-        ("resource",),
-        "has no instance type that is large enough for the pod and the DaemonSets",
-        "add a larger instance type to the NodePool, or request less",
-    ),
-    _Fault(
-        "filtered out all",
-        "K9",
-        (),
-        "has requirements that no instance type meets",
-        "correct the requirements of the NodePool: architecture, instance types and GPU must belong together",
-    ),
-    _Fault("no instance type has the required offering", "K10", (), *_NO_OFFERING),
-    _Fault("had enough resources, had a required offering", "K10", (), *_NO_OFFERING),
-    _Fault(
-        "no instance type",
-        "K9",
-        ("label", "resource"),
-        "excludes every instance type that the pod accepts",
-        "widen the requirements of the NodePool, or correct the pod's selector",
-    ),
-    _Fault(
-        "incompatible requirements, key",
-        "K6",
-        ("label",),
-        "excludes a value that the pod selects",
-        "add the value to the requirements of the NodePool, or correct the pod's selector",
-    ),
+_FAULTS = tuple(
+    _Fault(*each)
+    for each in (
+        ("K14", _CLAIMS, ("claim",), "doesn't support the resource claims of the pod", _OTHER_GROUP),
+        ("K11", _LIMITS, ("limit",), "has reached its limits", "raise its spec.limits"),
+        (
+            "K7",
+            ("did not tolerate taint",),
+            ("taint",),
+            "has a taint that the pod doesn't tolerate",
+            "add the toleration",
+        ),
+        ("K5", _LABELS, ("label",), "doesn't know a label that the pod selects", _ADD_LABEL),
+        ("K16", ("unsatisfiable topology",), ("topology",), "can't meet a topology constraint of the pod", _ZONES),
+        (
+            "K16",
+            ("incompatible volume",),
+            ("volume",),
+            "excludes the zone of the pod's volume",
+            "allow its zone in the pool",
+        ),
+        (
+            "K8",
+            ("no instance type has enough resources",),
+            ("resource",),
+            _TOO_SMALL,
+            "add a larger type, or request less",
+        ),
+        ("K9", ("filtered out all",), (), "has requirements that no instance type meets", _NO_TYPE),
+        ("K10", _OFFERINGS, (), "has no offering for the pod now", _WAIT),
+        (
+            "K9",
+            ("no instance type",),
+            ("label", "resource"),
+            "excludes every instance type that the pod accepts",
+            _WIDEN,
+        ),
+        ("K6", ("incompatible requirements, key",), ("label",), "excludes a value that the pod selects", _ADD_VALUE),
+    )
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
@@ -226,7 +214,7 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
     # The simulation tolerates some taints that the pod doesn't.
     near = {each.name for each in pools} or {each.pool.name for each in results if each.distance == best}
     for part in parts:
-        fault = next((each for each in _FAULTS if each.text in part), None)
+        fault = next((each for each in _FAULTS if any(text in part for text in each.texts)), None)
         if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
             # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
             continue

@@ -25,59 +25,31 @@ _FARGATE = "fargate-scheduler"
 _UNSEEN_SECONDS = 60
 _KUEUE = "kueue.x-k8s.io/"
 # Texts of the scheduler about other pods and topology: texts, id, fault and fix.
+_NODE_CLAIMS = ("resourceclaim in use", "resourceclaim not available on the node", "in the process of being allocated")
+_ZONES = ("PersistentVolume's node affinity", "had volume node affinity conflict", "had no available volume zone")
+_RELAX = "relax the anti-affinity, or add a node"
+_NO_AFFINE = "requires another pod on its node or in its zone, and no such pod runs there"
+_SELECTOR = "correct the label selector or topologyKey of the affinity, or start the other pod first"
+_SPREAD = "set whenUnsatisfiable to ScheduleAnyway, raise maxSkew, or add a node in another zone"
+_DEVICES = "correct the selectors of the claim, or add a node whose driver publishes such devices"
+_TEMPLATE = "use a claim template, so that each pod gets its own claim, or wait for the other pod"
+_NO_ZONE = "has a volume in a zone in which no node has room for it"
+_COPY = "add GPU nodes in the zone of the volume, or copy the data to a volume in their zone"
+_IN_USE = "has a volume that allows only one pod, and another pod uses it"
 _OTHER_PODS = (
     (
-        ("didn't satisfy existing pods anti-affinity rules",),
+        ("existing pods anti-affinity",),
         "P13",
-        "{pod} is excluded from a node or zone by the anti-affinity of a running pod",
-        "relax the anti-affinity of the running pods, or add a node",
+        "is excluded from a node or zone by the anti-affinity of a running pod",
+        _RELAX,
     ),
-    (
-        ("didn't match pod anti-affinity rules",),
-        "P13",
-        "{pod} has an anti-affinity that excludes every node with room",
-        "relax the anti-affinity of the pod, or add a node",
-    ),
-    (
-        ("didn't match pod affinity rules",),
-        "P13",
-        "{pod} requires another pod on its node or in its zone, and no such pod runs there",
-        "correct the label selector or topologyKey of the affinity, or start the other pod first",
-    ),
-    (
-        ("didn't match pod topology spread constraints",),
-        "P14",
-        "{pod} has a topology spread constraint that allows no node with room",
-        "set whenUnsatisfiable to ScheduleAnyway, raise maxSkew, or add a node in another zone",
-    ),
-    (
-        ("cannot allocate all claims",),
-        "S8",
-        "{pod} has resource claims for devices that no node has",
-        "correct the selectors of the claim, or add a node whose driver publishes such devices",
-    ),
-    (
-        ("resourceclaim in use", "resourceclaim not available on the node", "in the process of being allocated"),
-        "S10",
-        "{pod} has a resource claim that is in use by another pod or on another node",
-        "use a claim template, so that each pod gets its own claim, or wait for the other pod",
-    ),
-    (
-        ("unavailable due to PersistentVolumeClaim with ReadWriteOncePod",),
-        "V7",
-        "{pod} has a volume that allows only one pod, and another pod uses it",
-        "end the other pod, or use a volume with another access mode",
-    ),
-    (
-        (
-            "didn't match PersistentVolume's node affinity",
-            "had volume node affinity conflict",
-            "had no available volume zone",
-        ),
-        "V5",
-        "{pod} has a volume in a zone in which no node has room for it",
-        "add GPU nodes in the zone of the volume, or copy the data to a volume in their zone",
-    ),
+    (("match pod anti-affinity rules",), "P13", "has an anti-affinity that excludes every node with room", _RELAX),
+    (("match pod affinity rules",), "P13", _NO_AFFINE, _SELECTOR),
+    (("pod topology spread",), "P14", "has a topology spread constraint that allows no node with room", _SPREAD),
+    (("cannot allocate all claims",), "S8", "has resource claims for devices that no node has", _DEVICES),
+    (_NODE_CLAIMS, "S10", "has a resource claim that is in use by another pod or on another node", _TEMPLATE),
+    (("with ReadWriteOncePod",), "V7", _IN_USE, "end the other pod, or use a volume with another access mode"),
+    (_ZONES, "V5", _NO_ZONE, _COPY),
 )
 _NO_CLASS = regex(r"request (\S+): device class (\S+) does not exist")
 _NO_CLAIM = regex(r'persistentvolumeclaim "([^"]+)" not found')
@@ -184,7 +156,7 @@ def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> I
         yield Cause("S10", target.title, text, "likely", (evidence,), "create the claim, or correct its name")
     for texts, id, fault, fix in _OTHER_PODS:
         if any(each in message for each in texts):
-            yield _other_pod_cause(live, target, id, fault.format(pod=target.title), fix, evidence)
+            yield _other_pod_cause(live, target, id, f"{target.title} {fault}", fix, evidence)
             if id in ("P13", "S8"):
                 return
 
