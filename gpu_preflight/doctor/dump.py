@@ -169,8 +169,9 @@ def read_dump(paths: Iterable[str]) -> Dump:
         for file in sorted(walk(place)) if is_folder(place) else [place]:
             _read_file(file, found, named=not is_folder(place))
     if not found.objects and not found.aws and not found.complete:
+        unread = f" ({found.unread[0].what}: {found.unread[0].why})" if found.unread else ""
         raise UnusableInput(
-            f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none; "
+            f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none{unread}; "
             "see 'gpu-constructs doctor --print-commands'"
         )
     found.objects = newest(found.objects)
@@ -212,7 +213,7 @@ def _read_file(file: Path, found: Dump, *, named: bool) -> None:
         except UnusableInput as error:
             if named:
                 raise
-            found.unread.append(NotLooked(str(file), str(error)))
+            found.unread.append(NotLooked(str(file), str(error).removeprefix(f"{file}: ")))
 
 
 def _read_log(file: Path, found: Dump) -> None:
@@ -316,9 +317,9 @@ def parse_time(value: Any) -> datetime | None:
     text = _FRACTION.sub("", text.strip().replace("Z", "+00:00"))
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError):
         return None
-    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 _FRACTION = regex(r"\.\d+(?=[+-]|$)")
