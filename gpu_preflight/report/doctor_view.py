@@ -150,9 +150,11 @@ def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None)
         return f"Every GPU pod in {where} runs" if asks else f"No pod in {where} requests a GPU"
     if len(views) == 1:
         return views[0].headline
-    pods, explained = (sum(len(each.pods) for each in some) for some in (views, [each for each in views if each.causes]))
+    pods, explained = (
+        sum(len(each.pods) for each in some) for some in (views, [each for each in views if each.causes])
+    )
     reasons = count(sum(bool(each.causes) for each in views), "reason")
-    rest = f", and no cause is found for {pods - explained} of them" if explained < pods else ""
+    rest = f"; no cause is found for {count(pods - explained, 'pod')}" if explained < pods else ""
     return f"{pods} GPU pods don't run{f', for {reasons}' if explained else ''}{rest}"
 
 

@@ -425,7 +425,7 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         held = titles(holders) or "other pods"
         where = "the only node that matches" if len(nodes) == 1 else f"the {len(nodes)} nodes that match"
         verb = "is" if total == 1 else "are"
-        said = f"{text}, and {show(name, total)} {verb} free on {where} it; the others are held by {held}"
+        said = f"{text}, and {show(name, total)} {verb} free on {where} it; GPUs are held by {held}"
         yield _cause(view, "S1", said, "wait for these pods, scale them down, or add a node", shown=shown, texts=agreed)
     else:
         said = f"{text}, and running pods leave at most {show(name, max(free.values()))} on a GPU node"

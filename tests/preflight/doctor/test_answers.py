@@ -115,7 +115,7 @@ def test_an_answer_of_aws_in_another_form_is_ignored() -> None:
 def test_pods_without_a_cause_come_last_and_are_no_reason(tmp_path: Path) -> None:
     gated = pod("gated", spec={"schedulingGates": [{"name": "example.com/quota"}]})
     done = Done("doctor", _write(tmp_path, pods=[pod("a"), gated]))
-    assert _first(done) == "2 GPU pods don't run, for 1 reason, and no cause is found for 1 of them"
+    assert _first(done) == "2 GPU pods don't run, for 1 reason; no cause is found for 1 pod"
     assert done.out.index("Pod default/gated doesn't run") < done.out.index("Pod default/a doesn't run")
 
 
@@ -123,5 +123,5 @@ def test_the_page_has_no_table_of_causes_which_a_narrow_window_would_cut(tmp_pat
     gated = pod("gated", spec={"schedulingGates": [{"name": "<b>"}]})
     page = Done("doctor", _write(tmp_path, pods=[gated]), "--format", "html").out
     assert "<table" not in page
-    assert "<dt>cause</dt><dd class=\"answer no\">P9" in page
+    assert '<dt>cause</dt><dd class="answer no">P9' in page
     assert "&lt;b&gt;" in page
