@@ -43,6 +43,7 @@ from gpu_preflight.command_line.shared_options import (
 
 if TYPE_CHECKING:
     from gpu_preflight.doctor.dump import Dump
+    from gpu_preflight.doctor.live import Live
     from gpu_preflight.model.pod import Workload
     from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import OutcomeView

@@ -247,20 +247,22 @@ def config_map_name(file: str) -> str:
 def _read_documents(file: Path, found: Dump) -> None:
     text = read_text(file)
     kind = RESOURCES.get(file.stem)
-    long = is_list(text[:4096])
     before = len(found.objects)
     documents = list(parse(str(file), text))
     for document in documents:
         _read_document(document, found)
     read = found.objects[before:]
-    if long or any(_is_list(each.content) for each in documents):
+    # The documents of a long list are its items.
+    if len(documents) > 1 and is_list(text[:4096]) or any(_is_list(each.content) for each in documents):
         if kind is not None and kind not in found.cut:
             found.complete.add(kind)
         found.listed |= {each.kind for each in read}
 
 
 def _is_list(content: Any) -> bool:
-    return isinstance(content, dict) and str(content.get("kind")).endswith("List")
+    if not isinstance(content, dict) or not str(content.get("kind")).endswith("List"):
+        return False
+    return content.get("items") is None or isinstance(content["items"], list)
 
 
 def _read_document(document: Document, found: Dump) -> None:

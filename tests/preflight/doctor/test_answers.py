@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_preflight.doctor.causes.join import _default_route
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.unused import unused_gpus
 from tests.preflight.command_line.test_cli import Done
@@ -39,6 +40,12 @@ def test_a_dump_whose_only_file_is_broken_names_the_fault(tmp_path: Path) -> Non
     done = Done("doctor", _write(tmp_path, pods='{"items": ['))
     assert done.code == 2
     assert "pods.json: must be JSON" in done.err
+
+
+@pytest.mark.parametrize("items", ['"x"', "{}", "5"])
+def test_a_list_whose_items_are_no_list_is_not_complete(tmp_path: Path, items: str) -> None:
+    done = Done("doctor", _write(tmp_path, pods=f'{{"apiVersion": "v1", "kind": "List", "items": {items}}}', nodes=[]))
+    assert _first(done).startswith("The dump doesn't have the list of pods")
 
 
 def test_a_dump_without_gpu_pods_says_so(tmp_path: Path) -> None:
@@ -110,6 +117,12 @@ def test_an_answer_of_aws_in_another_form_is_ignored() -> None:
     live = cluster("managed", without=("serve-6d5f8b7c9-aaaaa",))
     live.dump.aws["nodegroup"] = [("group.json", [[1.5], "x", None])]
     assert next(unused_gpus(live)).idle == 1
+
+
+def test_a_subnet_id_that_is_no_text_is_ignored() -> None:
+    live = cluster("managed")
+    live.dump.aws |= {"Subnets": [("s.json", [{"SubnetId": ["a"], "VpcId": "v"}])], "RouteTables": [("r.json", [{}])]}
+    assert _default_route(live, "subnet-1") is None
 
 
 def test_pods_without_a_cause_come_last_and_are_no_reason(tmp_path: Path) -> None:
