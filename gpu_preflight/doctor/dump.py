@@ -252,17 +252,16 @@ def _read_documents(file: Path, found: Dump) -> None:
     for document in documents:
         _read_document(document, found)
     read = found.objects[before:]
+    lists = [each.content for each in documents if _is_list(each.content)]
     # The documents of a long list are its items.
-    if len(documents) > 1 and is_list(text[:4096]) or any(_is_list(each.content) for each in documents):
+    if any(isinstance(each.get("items"), (list, type(None))) for each in lists) or (not lists and is_list(text[:4096])):
         if kind is not None and kind not in found.cut:
             found.complete.add(kind)
         found.listed |= {each.kind for each in read}
 
 
 def _is_list(content: Any) -> bool:
-    if not isinstance(content, dict) or not str(content.get("kind")).endswith("List"):
-        return False
-    return content.get("items") is None or isinstance(content["items"], list)
+    return isinstance(content, dict) and str(content.get("kind")).endswith("List")
 
 
 def _read_document(document: Document, found: Dump) -> None:
@@ -274,7 +273,7 @@ def _read_document(document: Document, found: Dump) -> None:
         found.objects += objects
         if mapping(content.get("metadata")).get("continue"):
             found.cut |= {each.kind for each in objects}
-        elif _is_list(content) and content["kind"] != "List":
+        elif _is_list(content) and content["kind"] != "List" and isinstance(content.get("items"), (list, type(None))):
             found.complete.add(str(content["kind"]).removesuffix("List"))
         return
     known = [key for key in content if key in AWS_ANSWERS]

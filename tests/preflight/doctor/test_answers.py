@@ -43,8 +43,10 @@ def test_a_dump_whose_only_file_is_broken_names_the_fault(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("items", ['"x"', "{}", "5"])
-def test_a_list_whose_items_are_no_list_is_not_complete(tmp_path: Path, items: str) -> None:
-    done = Done("doctor", _write(tmp_path, pods=f'{{"apiVersion": "v1", "kind": "List", "items": {items}}}', nodes=[]))
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_a_list_whose_items_are_no_list_is_not_complete(tmp_path: Path, kind: str, items: str) -> None:
+    text = f'{{"apiVersion": "v1", "kind": "{kind}", "items": {items}}}'
+    done = Done("doctor", _write(tmp_path, pods=text, nodes=[]))
     assert _first(done).startswith("The dump doesn't have the list of pods")
 
 
