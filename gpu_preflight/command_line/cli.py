@@ -421,7 +421,11 @@ def _dumps_and_pod(given: tuple[str, ...], pod: str | None) -> tuple[tuple[str, 
     others = [each for each in given if each not in dumps]
     if not others:
         return dumps, pod
-    if len(others) > 1 or pod is not None or Path(others[0]).suffix in (".json", ".yaml", ".yml", ".zip"):
+    if len(others) > 1 and pod is None:
+        raise click.UsageError(
+            f"one POD may be given, got {' and '.join(map(repr, others))}, which are no files or folders"
+        )
+    if pod is not None or Path(others[0]).suffix in (".json", ".yaml", ".yml", ".zip"):
         raise click.UsageError(f"DUMP must be a file or folder, got {others[0]!r}, which doesn't exist")
     return dumps, others[0]
 
@@ -430,9 +434,9 @@ def _namespace_of_pod(pod: str, namespace: str | None, context: str | None) -> t
     """Return the namespace and the name of a pod of a cluster. A name without namespace is one of the context's."""
     first, slash, name = pod.partition("/")
     from gpu_preflight.doctor.connection import context_namespace
-    from gpu_preflight.doctor.diagnosis import OWNERS
+    from gpu_preflight.doctor.diagnosis import kind_of_pods
 
-    if slash and namespace is None and first.lower() not in ("pod", *map(str.lower, OWNERS)):
+    if slash and namespace is None and kind_of_pods(first) is None:
         return first, name
     try:
         return namespace or _usable(context_namespace, context), pod

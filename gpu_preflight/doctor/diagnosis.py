@@ -38,6 +38,14 @@ _GROUPS = (
 )
 # Kinds that create pods.
 OWNERS = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
+_SHORT_NAMES = {
+    "po": "Pod",
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "rs": "ReplicaSet",
+    "cj": "CronJob",
+}
 # Components whose messages are a second opinion.
 _OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", KAI_SCHEDULER)
 
@@ -125,7 +133,7 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
     """
     first, slash, rest = name.partition("/")
     kinds = {each.kind.lower(): each.kind for each in live.dump.objects}
-    kind = kinds.get(first.lower()) if slash else None
+    kind = kind_of_pods(first) or kinds.get(first.lower()) if slash else None
     if slash and kind is None:
         namespace = first
     wanted = rest if slash else first
@@ -143,6 +151,13 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
             f"POD must name one pod, got {name!r}, which may be {listed}; add the namespace or the kind"
         )
     raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{_hint(live, wanted, kind)}")
+
+
+def kind_of_pods(word: str) -> str | None:
+    """Return the kind of pods or of their owners that a word means to kubectl, such as ``deploy``; ``None`` for others."""
+    known = {each.lower(): each for each in ("Pod", *OWNERS)}
+    plain = word.lower()
+    return _SHORT_NAMES.get(plain) or known.get(plain) or known.get(plain.removesuffix("s"))
 
 
 def _hint(live: Live, name: str, kind: str | None) -> str:

@@ -75,6 +75,7 @@ def test_an_answer_without_nodes_says_that_they_are_missing(tmp_path: Path) -> N
         (("trian",), "got 'trian'; did you mean 'train'?"),
         (("team/train",), "got 'team/train'; the dump has Pod default/train"),
         (("deployment/train",), "got 'deployment/train'; the dump has Pod default/train"),
+        (("train", "x"), "one POD may be given, got 'train' and 'x', which are no files or folders"),
         (("--at", "yesterday"), "must be a time such as 2026-11-20T10:00:00Z, got 'yesterday'"),
         (("--at", "2026-11-20"), "must be a time such as 2026-11-20T10:00:00Z, got '2026-11-20'"),
     ],
@@ -84,6 +85,27 @@ def test_a_wrong_word_is_refused_in_one_line(tmp_path: Path, arguments: tuple[st
     assert done.code == 2
     assert text in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["pod/train", "po/train", "pods/train", "deploy/serve", "deployments/serve", "rs/serve-1"]
+)
+def test_a_kind_may_be_written_as_kubectl_reads_it(tmp_path: Path, name: str) -> None:
+    owned = [("Deployment", "serve", None), ("ReplicaSet", "serve-1", ("Deployment", "serve"))]
+    owners = [_owner(*each) for each in owned]
+    replica = pod("serve-1-x", metadata={"ownerReferences": _references(("ReplicaSet", "serve-1"))})
+    done = Done("doctor", _write(tmp_path, pods=[pod(), replica], owners=owners), name)
+    assert _first(done).startswith(f"Pod default/{'train' if 'train' in name else 'serve-1-x'} doesn't run")
+
+
+def _references(owner: tuple[str, str] | None) -> list[dict[str, Any]]:
+    return [] if owner is None else [{"apiVersion": "apps/v1", "kind": owner[0], "name": owner[1], "controller": True}]
+
+
+def _owner(kind: str, name: str, above: tuple[str, str] | None) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "ownerReferences": _references(above)}
+    template = {"spec": pod()["spec"]}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"template": template}}
 
 
 def test_a_time_with_an_offset_is_accepted(tmp_path: Path) -> None:
