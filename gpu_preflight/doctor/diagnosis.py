@@ -154,7 +154,7 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
 
 
 def kind_of_pods(word: str) -> str | None:
-    """Return the kind of pods or of their owners that a word means to kubectl, such as ``deploy``; ``None`` for others."""
+    """Return the kind of pods, or of their owners, that a word such as ``deploy`` means to kubectl, if any."""
     known = {each.lower(): each for each in ("Pod", *OWNERS)}
     plain = word.lower()
     return _SHORT_NAMES.get(plain) or known.get(plain) or known.get(plain.removesuffix("s"))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from gpu_facts.light import dataclass
+from gpu_facts.quantities import count
 from gpu_preflight.doctor.catalogue import TITLES
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.diagnosis import Diagnosis, grouped
@@ -16,7 +17,6 @@ from gpu_preflight.doctor.plan import Comparison
 from gpu_preflight.doctor.unused import UnusedGpus
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.report.finding_view import OutcomeView, outcome
-from gpu_preflight.report.wording import count
 
 _MAX_HEADLINE = 240
 
