@@ -213,7 +213,7 @@ def _local_volume(pod: Object) -> str:
 def _min_size(live: Live, node: Object) -> Iterator[str]:
     """Yield the min of the node group, if the group has reached it."""
     name = str(node.labels.get(NODE_GROUP) or "")
-    for group in live.aws("nodegroup") if name else []:
+    for group in mappings(live.aws("nodegroup")) if name else []:
         size = mapping(group.get("scalingConfig"))
         least, now = size.get("minSize"), size.get("desiredSize")
         if group.get("nodegroupName") == name and _is_at_min(least, now):
