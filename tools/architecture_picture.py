@@ -44,7 +44,7 @@ HEADER = """\
 # Lines of text: kind, distance from the one before, words.
 LEGEND = (
     ("", 48, "Both sides"),
-    ("", 15, "stand on"),
+    ("", 15, "use"),
     ("", 15, "the facts."),
     ("", 30, "Neither side"),
     ("", 15, "imports"),

@@ -319,14 +319,20 @@ def is_selected(selector: Any, namespace: str, cluster: Cluster) -> Answer:
     """Return whether a label selector selects a namespace. The labels of a namespace outside the input aren't known."""
     if not isinstance(selector, dict):
         return Answer.UNKNOWN
+    return all_yes(answer for _, answer in selection_answers(selector, namespace, cluster))
+
+
+def selection_answers(
+    selector: Mapping[str, Any], namespace: str, cluster: Cluster
+) -> Iterator[tuple[Requirement, Answer]]:
+    """Yield each requirement of a label selector, with whether a namespace meets it."""
     expressions = map(requirement, mappings(selector.get("matchExpressions")))
     labels = _labels(namespace, cluster)
     # The API server sets each namespace's name as a label.
     named = labels if labels is not None else {NAMESPACE_NAME: _value(namespace)}
-    return all_yes(
-        _settled(each).matches(named) if labels is not None or each.key == NAMESPACE_NAME else Answer.UNKNOWN
-        for each in (*equal(mapping(selector.get("matchLabels"))), *expressions)
-    )
+    for each in (*equal(mapping(selector.get("matchLabels"))), *expressions):
+        known = labels is not None or each.key == NAMESPACE_NAME
+        yield each, _settled(each).matches(named) if known else Answer.UNKNOWN
 
 
 def _labels(namespace: str, cluster: Cluster) -> Labels | None:

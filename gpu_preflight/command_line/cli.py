@@ -28,6 +28,7 @@ from gpu_preflight.command_line.parameter_types import (
     Format,
     FormatFile,
     Parameter,
+    Time,
     Word,
 )
 from gpu_preflight.command_line.settings import ConfiguredCommand, is_setting
@@ -42,6 +43,7 @@ from gpu_preflight.command_line.shared_options import (
 
 if TYPE_CHECKING:
     from gpu_preflight.doctor.dump import Dump
+    from gpu_preflight.doctor.live import Live
     from gpu_preflight.model.pod import Workload
     from gpu_preflight.reading.inputs import Input
     from gpu_preflight.report.finding_view import OutcomeView
@@ -343,9 +345,9 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 )
 @click.option(
     "--at",
-    type=click.DateTime(["%Y-%m-%dT%H:%M:%SZ"]),
+    type=Time(),
     metavar="TIME",
-    help="When the dump was made, in UTC. Default: the latest time in it.",
+    help="When the dump was made, such as 2026-11-20T10:00:00Z. Default: the latest time in it.",
 )
 @click.option(
     "--print-commands", is_flag=True, help="Print a script that writes a dump with kubectl and aws, and exit."
@@ -398,8 +400,9 @@ def doctor(
     PROGRESS.step = "reading"
     live = Live(
         _read_dumps(dumps, context, record, namespace, pod, plan, with_aws=with_aws),
-        at.replace(tzinfo=timezone.utc) if at else None,
+        at,
     )
+    _refuse_unknown_namespace(live, namespace)
     PROGRESS.step = "looking for causes"
     targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
     diagnoses = [diagnose(live, each) for each in targets]
@@ -409,7 +412,7 @@ def doctor(
 
         PROGRESS.step = "comparing"
         comparison = _usable(compare, live, plan, targets)
-    view = doctor_view(live, diagnoses, () if pod else unused_gpus(live), comparison)
+    view = doctor_view(live, diagnoses, () if pod else unused_gpus(live), comparison, namespace)
     console.emit(view, form, output)
     console.warn_of_old_data()
     return _exit_code(view, strict)
@@ -421,7 +424,11 @@ def _dumps_and_pod(given: tuple[str, ...], pod: str | None) -> tuple[tuple[str, 
     others = [each for each in given if each not in dumps]
     if not others:
         return dumps, pod
-    if len(others) > 1 or pod is not None or Path(others[0]).suffix in (".json", ".yaml", ".yml", ".zip"):
+    if len(others) > 1 and pod is None:
+        raise click.UsageError(
+            f"one POD may be given, got {' and '.join(map(repr, others))}, which are no files or folders"
+        )
+    if pod is not None or Path(others[0]).suffix in (".json", ".yaml", ".yml", ".zip"):
         raise click.UsageError(f"DUMP must be a file or folder, got {others[0]!r}, which doesn't exist")
     return dumps, others[0]
 
@@ -430,11 +437,26 @@ def _namespace_of_pod(pod: str, namespace: str | None, context: str | None) -> t
     """Return the namespace and the name of a pod of a cluster. A name without namespace is one of the context's."""
     first, slash, name = pod.partition("/")
     from gpu_preflight.doctor.connection import context_namespace
-    from gpu_preflight.doctor.diagnosis import OWNERS
+    from gpu_preflight.doctor.diagnosis import kind_of_pods
 
-    if slash and namespace is None and first.lower() not in ("pod", *map(str.lower, OWNERS)):
+    if slash and namespace is None and kind_of_pods(first) is None:
         return first, name
-    return namespace or _usable(context_namespace, context), pod
+    try:
+        return namespace or _usable(context_namespace, context), pod
+    except click.UsageError as error:
+        # A wrong path looks like the name of a pod.
+        raise click.UsageError(f"{error.message}; {pod!r} is no file or folder, so it must be a pod") from None
+
+
+def _refuse_unknown_namespace(live: Live, namespace: str | None) -> None:
+    """Refuse a namespace that certainly has no pod and no owner of pods, because its name is probably a typo."""
+    known = {each.name if each.kind == "Namespace" else each.namespace for each in live.dump.objects}
+    if namespace is None or namespace in known or live.certainty("Pod") is None:
+        return
+    from gpu_facts.refusals import did_you_mean
+
+    hint = did_you_mean(namespace, known) or f"; it has {', '.join(sorted(known - {''})[:5])}"
+    raise click.UsageError(f"--namespace must be a namespace of the dump, got {namespace!r}{hint}")
 
 
 def _read_dumps(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -151,6 +152,21 @@ class Word(click.Choice[str]):
             hint = did_you_mean(str(value), self.choices)
             self.fail(f"must be one of {', '.join(self.choices)}, got {value!r}{hint}", param, ctx)
         return str(value)
+
+
+class Time(click.ParamType[Any]):
+    """A time as Kubernetes writes it, with any offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Accept a date with a time."""
+        from gpu_preflight.doctor.dump import parse_time
+
+        found = parse_time(value) if isinstance(value, datetime) or "T" in str(value) else None
+        if found is None:
+            self.fail(f"must be a time such as 2026-11-20T10:00:00Z, got {str(value)!r}", param, ctx)
+        return found
 
 
 class Format(Word):

@@ -174,7 +174,7 @@ def read_kubeconfig() -> tuple[dict[str, Any], Path]:
             raise UnusableInput(f"{file}: must be a kubeconfig, got {_line(error)}") from None
         first = first or file
         for key in ("clusters", "contexts", "users"):
-            known = {each.get("name") for each in mappings(found.get(key))}
+            known = [each.get("name") for each in mappings(found.get(key))]
             added = [_absolute(each, file) for each in mappings(read.get(key)) if each.get("name") not in known]
             found[key] = [*mappings(found.get(key)), *added]
         found.setdefault("current-context", read.get("current-context"))

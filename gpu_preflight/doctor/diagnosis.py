@@ -36,8 +36,16 @@ _GROUPS = (
     "health",
     "containers",
 )
-# Kinds that a question may name instead of a pod.
+# Kinds that create pods.
 OWNERS = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "DaemonSet", "JobSet", "CronJob")
+_SHORT_NAMES = {
+    "po": "Pod",
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    "rs": "ReplicaSet",
+    "cj": "CronJob",
+}
 # Components whose messages are a second opinion.
 _OPINIONS = ("default-scheduler", "karpenter", "cluster-autoscaler", "kueue-admission", KAI_SCHEDULER)
 
@@ -125,7 +133,7 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
     """
     first, slash, rest = name.partition("/")
     kinds = {each.kind.lower(): each.kind for each in live.dump.objects}
-    kind = kinds.get(first.lower()) if slash else None
+    kind = kind_of_pods(first) or kinds.get(first.lower()) if slash else None
     if slash and kind is None:
         namespace = first
     wanted = rest if slash else first
@@ -142,8 +150,24 @@ def find_target(live: Live, name: str, namespace: str | None) -> Target:
         raise UnusableInput(
             f"POD must name one pod, got {name!r}, which may be {listed}; add the namespace or the kind"
         )
-    hint = did_you_mean(wanted, [each.name for each in live.dump.objects if each.kind == "Pod"])
-    raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{hint}")
+    raise UnusableInput(f"POD must be a pod or an owner of pods in the dump, got {name!r}{_hint(live, wanted, kind)}")
+
+
+def kind_of_pods(word: str) -> str | None:
+    """Return the kind of pods, or of their owners, that a word such as ``deploy`` means to kubectl, if any."""
+    known = {each.lower(): each for each in ("Pod", *OWNERS)}
+    plain = word.lower()
+    return _SHORT_NAMES.get(plain) or known.get(plain) or known.get(plain.removesuffix("s"))
+
+
+def _hint(live: Live, name: str, kind: str | None) -> str:
+    """Return what a name that isn't found probably means: an object of another namespace or kind, or a typo."""
+    every = [each for each in live.dump.objects if each.kind in ("Pod", *OWNERS)]
+    alike = [each.title for each in every if each.name == name]
+    if alike:
+        return f"; the dump has {', '.join(alike[:5])}"
+    # Names of generated pods are too long to be near a typo. Those of their owners aren't.
+    return did_you_mean(name, [each.name for each in every if kind in (None, each.kind)])
 
 
 def _owner_target(live: Live, owner: Object) -> Target:

@@ -170,8 +170,9 @@ def read_dump(paths: Iterable[str]) -> Dump:
         for file in sorted(walk(place)) if is_folder(place) else [place]:
             _read_file(file, found, named=not is_folder(place))
     if not found.objects and not found.aws and not found.complete:
+        unread = f" ({found.unread[0].what}: {found.unread[0].why})" if found.unread else ""
         raise UnusableInput(
-            f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none; "
+            f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none{unread}; "
             "see 'gpu-constructs doctor --print-commands'"
         )
     found.objects = newest(found.objects)
@@ -213,7 +214,7 @@ def _read_file(file: Path, found: Dump, *, named: bool) -> None:
         except UnusableInput as error:
             if named:
                 raise
-            found.unread.append(NotLooked(str(file), str(error)))
+            found.unread.append(NotLooked(str(file), str(error).removeprefix(f"{file}: ")))
 
 
 def _read_log(file: Path, found: Dump) -> None:
@@ -247,13 +248,14 @@ def config_map_name(file: str) -> str:
 def _read_documents(file: Path, found: Dump) -> None:
     text = read_text(file)
     kind = RESOURCES.get(file.stem)
-    long = is_list(text[:4096])
     before = len(found.objects)
     documents = list(parse(str(file), text))
     for document in documents:
         _read_document(document, found)
     read = found.objects[before:]
-    if long or any(_is_list(each.content) for each in documents):
+    lists = [each.content for each in documents if _is_list(each.content)]
+    # The documents of a long list are its items.
+    if any(isinstance(each.get("items"), (list, type(None))) for each in lists) or (not lists and is_list(text[:4096])):
         if kind is not None and kind not in found.cut:
             found.complete.add(kind)
         found.listed |= {each.kind for each in read}
@@ -272,7 +274,7 @@ def _read_document(document: Document, found: Dump) -> None:
         found.objects += objects
         if mapping(content.get("metadata")).get("continue"):
             found.cut |= {each.kind for each in objects}
-        elif _is_list(content) and content["kind"] != "List":
+        elif _is_list(content) and content["kind"] != "List" and isinstance(content.get("items"), (list, type(None))):
             found.complete.add(str(content["kind"]).removesuffix("List"))
         return
     known = [key for key in content if key in AWS_ANSWERS]
@@ -317,9 +319,9 @@ def parse_time(value: Any) -> datetime | None:
     text = _FRACTION.sub("", text.strip().replace("Z", "+00:00"))
     try:
         found = datetime.fromisoformat(text)
-    except ValueError:
+        return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    except (ValueError, OverflowError):
         return None
-    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 _FRACTION = regex(r"\.\d+(?=[+-]|$)")

@@ -241,7 +241,7 @@ class Live:
         found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
         is_absent = f"{namespace}/{name}" in self.dump.absent
         if found is None and not is_absent and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
-            self._asked[name] = NotLooked(f"configmap {name}", f"kubectl get configmap {name} -n {namespace}")
+            self._asked[name] = NotLooked(f"configmap {name} of {namespace}", "isn't in the dump")
         return found
 
     def aws(self, key: str) -> list[Any]:
@@ -407,8 +407,8 @@ class Live:
         return None if target.node is None else self.object("Node", target.node)
 
     def allocatable(self, node: Object) -> Resources:
-        """Return the allocatable resources of a node, in base units."""
-        return resources(dig(node.content, "status", "allocatable"))
+        """Return the allocatable resources of a node, in base units; its capacity if it reports none."""
+        return resources(dig(node.content, "status", "allocatable") or dig(node.content, "status", "capacity"))
 
     def capacity(self, node: Object) -> Resources:
         """Return the capacity of a node, in base units."""

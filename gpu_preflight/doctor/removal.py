@@ -198,7 +198,7 @@ def _local_volume(pod: Object) -> str:
 def _min_size(live: Live, node: Object) -> Iterator[str]:
     """Yield the min of the node group, if the group has reached it."""
     name = str(node.labels.get(NODE_GROUP) or "")
-    managed = (each for each in live.aws("nodegroup") if each.get("nodegroupName") == name)
+    managed = (each for each in mappings(live.aws("nodegroup")) if each.get("nodegroupName") == name)
     reported = mappings(live.autoscaler_status.get("nodeGroups"))
     own = (mapping(each.get("health")) for each in reported if str(each.get("name")).startswith(f"eks-{name}-"))
     sizes = [(mapping(each.get("scalingConfig")), "desiredSize") for each in managed]

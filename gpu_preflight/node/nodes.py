@@ -414,6 +414,32 @@ class Miss:
         first = (self.daemon.pod.selection.unmet(node.labels) for node in self.unselected[:1])
         return tuple(str(each) for unmet in first for each, answer in unmet if answer is Answer.NO)
 
+    @property
+    def text(self) -> str:
+        """Why it doesn't run there; empty if it may."""
+        if not self.unselected:
+            return self.intolerance
+        return f"DaemonSet {self.daemon.name} requires {self._wanted_labels}, which its nodes don't have"
+
+    @property
+    def fix(self) -> str:
+        """The fix that makes it run there; empty if it may run."""
+        if self.taints:
+            return f"Add tolerations for {', '.join(map(str, self.taints))} to {self.daemon.name}."
+        if not self.unselected:
+            return ""
+        name = self.daemon.name
+        return f"Add {self._wanted_labels} to the pool's nodes, or remove the requirement from DaemonSet {name}."
+
+    @property
+    def _wanted_labels(self) -> str:
+        """The labels that it selects and the nodes lack; of several terms, the one that users can set."""
+        selection = self.daemon.pod.selection
+        named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
+        selected = {str(each) for each in selection.selector}.intersection(self.unmet)
+        labels = [f"{GPU_PRESENT}=true"] if named and not selected else self.unmet
+        return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+
 
 def miss(daemon: DaemonSet, taints: Iterable[Taint], nodes: Iterable[NodeToBe]) -> Miss:
     """Return why a DaemonSet does not run on nodes with some taints."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from gpu_facts.light import dataclass
+from gpu_facts.quantities import count
 from gpu_preflight.doctor.catalogue import TITLES
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.diagnosis import Diagnosis, grouped
@@ -86,7 +87,7 @@ class DoctorView(OutcomeView):
     Attributes:
         at: The time of the dump, in UTC, as RFC 3339.
         headline: The result in one sentence.
-        diagnoses: The pods that don't run, grouped by owner and first cause.
+        diagnoses: The pods that don't run, grouped by owner and first cause; those without a cause last.
         nodes: Nodes with idle or unusable GPUs; empty if one pod was named.
         not_looked: Lists that the dump doesn't have, so that some causes are neither found nor excluded.
         compared: Number of objects and node groups of the plan that were compared; ``None`` without ``--against``.
@@ -110,6 +111,7 @@ def doctor_view(
     diagnoses: Sequence[Diagnosis],
     nodes: Iterable[UnusedGpus] = (),
     comparison: Comparison | None = None,
+    namespace: str | None = None,
 ) -> DoctorView:
     """Return the result of `doctor`.
 
@@ -118,14 +120,18 @@ def doctor_view(
         diagnoses: The answers for the pods in question.
         nodes: Nodes with idle or unusable GPUs.
         comparison: The differences from a plan; ``None`` without a plan.
+        namespace: The only namespace in question; ``None`` for all.
     """
-    views = tuple(_diagnosis_view(live, each) for each in grouped(diagnoses))
+    every = (_diagnosis_view(live, each) for each in grouped(diagnoses))
+    views = tuple(sorted(every, key=lambda each: not each.causes))
     differences = comparison.differences if comparison is not None else ()
     fails = any(each.causes for each in views) or any(each.stops for each in differences)
+    # Without the list of pods, nothing is known about pods that aren't in the dump.
+    unknown = any(_is_open(live, each) for each in diagnoses) or (not views and live.certainty("Pod") is None)
     return DoctorView(
-        outcome=outcome(fails=fails, unknown=any(not each.causes for each in views if each.headline)),
+        outcome=outcome(fails=fails, unknown=unknown),
         at=live.time_text(live.now),
-        headline=_headline(views),
+        headline=_headline(live, views, namespace),
         diagnoses=views,
         nodes=tuple(nodes),
         not_looked=tuple(live.not_looked),
@@ -135,13 +141,21 @@ def doctor_view(
     )
 
 
-def _headline(views: Sequence[DiagnosisView]) -> str:
+def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None) -> str:
     if not views:
-        return "Every GPU pod in the dump runs"
+        where = "the dump" if namespace is None else f"namespace {namespace}"
+        if live.certainty("Pod") is None:
+            return "The dump doesn't have the list of pods, so it isn't known whether every GPU pod runs"
+        asks = any(live.target(each).read.asks_for_gpu for each in live.objects("Pod", namespace))
+        return f"Every GPU pod in {where} runs" if asks else f"No pod in {where} requests a GPU"
     if len(views) == 1:
         return views[0].headline
-    pods = sum(len(each.pods) for each in views)
-    return f"{pods} GPU pods don't run, for {len(views)} reasons"
+    pods, explained = (
+        sum(len(each.pods) for each in some) for some in (views, [each for each in views if each.causes])
+    )
+    reasons = count(sum(bool(each.causes) for each in views), "reason")
+    rest = f"; no cause is found for {count(pods - explained, 'pod')}" if explained < pods else ""
+    return f"{pods} GPU pods don't run{f', for {reasons}' if explained else ''}{rest}"
 
 
 def _diagnosis_view(live: Live, alike: Sequence[Diagnosis]) -> DiagnosisView:
@@ -178,8 +192,15 @@ def _sentence(live: Live, each: Diagnosis, count: int) -> str:
         text = f"it {message[len(own) :]}" if message.startswith(own) else message
         # Texts of AWS are long. The cause below the headline has the whole.
         return f"{who} {verb}: {text if len(text) <= _MAX_HEADLINE else f'{text[:_MAX_HEADLINE]}...'}"
-    if each.target.pod is not None and live.is_fine(each.target.pod):
-        return f"{who} runs"
-    if each.target.pod is None and not live.lacks_pods(each.target.named):
-        return f"{who} has all its pods"
-    return f"{who} {verb}, and no cause is found"
+    if not _is_open(live, each):
+        return f"{who} has all its pods" if each.target.pod is None else f"{who} runs"
+    # Most causes are found by a comparison with nodes.
+    lacks = "; the dump doesn't have the list of nodes" if live.certainty("Node") is None else ""
+    return f"{who} {verb}, and no cause is found{lacks}"
+
+
+def _is_open(live: Live, each: Diagnosis) -> bool:
+    """Whether a pod doesn't run, or an owner has too few pods, and no cause is found."""
+    if each.ranking.roots or each.ranking.effects:
+        return False
+    return not live.is_fine(each.target.pod) if each.target.pod is not None else live.lacks_pods(each.target.named)

@@ -20,6 +20,8 @@ _STYLES = {"proven": "no", "likely": "unknown", "possible": "dim"}
 NODES = ("Node", "Pool", "Type", "Idle", "Unusable", "USD/h", "Why")
 _MAX_EVIDENCE = 5
 _MAX_NAMES = 5
+# Messages of events have at most 1,024 characters. Those of conditions and containers may have many more.
+_MAX_TEXT = 1_100
 
 
 def age(time: str, at: str) -> str:
@@ -41,7 +43,8 @@ def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
     for place, cause in enumerate(view.causes):
         label = "effect" if cause.is_effect else "cause"
         is_whole = not place and cause.message[-40:] in view.headline
-        text = f"{cause.id}, {cause.confidence}: {cause.title if is_whole else cause.message}"
+        message = cause.message if len(cause.message) <= _MAX_TEXT else f"{cause.message[:_MAX_TEXT]}..."
+        text = f"{cause.id}, {cause.confidence}: {cause.title if is_whole else message}"
         yield label, text, _STYLES[cause.confidence]
         yield from _cause_rows(cause, at)
         if not place and view.tried:
@@ -69,7 +72,8 @@ def evidence_text(each: Evidence, at: str) -> str:
     """Return a value with its place and age in one line."""
     when = age(each.time, at)
     place = f"{each.source} {each.field}".strip()
-    return (f"{place} = {each.value}" if each.value else place) + (f" ({when})" if when else "")
+    value = each.value if len(each.value) <= _MAX_TEXT else f"{each.value[:_MAX_TEXT]}..."
+    return (f"{place} = {value}" if value else place) + (f" ({when})" if when else "")
 
 
 def _opinion_rows(view: DiagnosisView, at: str) -> Iterator[Row]:

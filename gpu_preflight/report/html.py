@@ -493,8 +493,14 @@ def _results(workload: Fate) -> Iterator[str]:
         yield tag("span", RESULTS[result], cls=f"answer {answer.value}") if answer and result else "-"
 
 
-def _doctor_cells(rows: Iterable[tuple[str, str, str]]) -> list[tuple[str, str | Html]]:
-    return [(label, tag("code", text) if style == "command" else text) for label, text, style in rows]
+def _doctor_rows(rows: Iterable[tuple[str, str, str]]) -> Html:
+    """Return labels and texts as a list. A table would be wider than a narrow page."""
+    listed = []
+    for label, text, style in rows:
+        content: object = tag("code", text) if style == "command" else text
+        answer = f"answer {style}" if style in ("yes", "no", "unknown") else ""
+        listed.append(joined(tag("dt", label), tag("dd", content, cls=answer)))
+    return tag("dl", *listed, cls="rows")
 
 
 def _doctor(view: DoctorView) -> Iterator[Html]:
@@ -509,14 +515,12 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
     )
 
     for each in view.diagnoses:
-        listed = _doctor_cells(rows(each, view.at))
         title = each.headline if len(view.diagnoses) > 1 else "Causes"
-        yield tag("section", tag("h2", title), table(("", ""), listed, caption="Causes, evidence and fixes"))
+        yield tag("section", tag("h2", title), _doctor_rows(rows(each, view.at)))
     if headline := plan_headline(view):
         parts = [tag("h2", headline)]
         for one in view.differences:
-            cells = _doctor_cells(difference_rows(one, view.at))
-            parts += [tag("h3", one.message), table(("", ""), cells, caption="Difference and fix")]
+            parts += [tag("h3", one.message), _doctor_rows(difference_rows(one, view.at))]
         if view.not_compared:
             skipped = [tag("li", each) for each in not_compared_texts(view)]
             parts += [tag("h3", "Not compared"), tag("ul", joined(*skipped))]

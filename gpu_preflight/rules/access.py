@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from gpu_facts.iam_policies import MAX_INLINE, MAX_MANAGED, policy_size
+from gpu_facts.kubernetes import CLUSTER_SCOPED
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.iam import (
     AUDIENCE,
@@ -146,7 +147,8 @@ def group_that_no_access_entry_has(case: Case) -> Iterator[Problem]:
         if group.startswith(_SYSTEM) or group in given:
             continue
         unknown = any(isinstance(each, Unknown) or is_expression(str(each)) for each in (*given, group))
-        text = f"{binding.kind} {binding.name} has no effect: no access entry adds a principal to group {group}"
+        name = binding.name if binding.kind in CLUSTER_SCOPED else f"{binding.namespace}/{binding.name}"
+        text = f"{binding.kind} {name} has no effect: no access entry adds a principal to group {group}"
         yield Problem(binding, text, unknown=unknown)
 
 

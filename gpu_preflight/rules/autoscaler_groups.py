@@ -293,7 +293,9 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
     for pool in case.gpu_pools:
         labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if labelled and _whole_gpus(pool, case) is Answer.NO:
-            yield Problem.from_subject(pool, f"its nodes have label {ACCELERATOR} but don't register {GPU}")
+            waits = f"so cluster autoscaler waits for {GPU}, which they don't register"
+            text = f"its nodes have label {ACCELERATOR}, {waits}"
+            yield Problem.from_subject(pool, text)
 
 
 @rule(

@@ -14,7 +14,7 @@ from gpu_facts.charts import (
     EFA_DEVICE_PLUGIN,
     GPU_OPERATOR,
 )
-from gpu_facts.labels import ENFORCED_LEVEL, GPU_PRESENT, NODE_FEATURE
+from gpu_facts.labels import ENFORCED_LEVEL, NODE_FEATURE
 from gpu_facts.resources import EFA, GPU
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import has_driver
@@ -25,7 +25,7 @@ from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
 from gpu_preflight.node.gpu_pools import may_launch_unknown_types
-from gpu_preflight.node.nodes import FEATURE_WORKERS, Miss, miss, reaches
+from gpu_preflight.node.nodes import FEATURE_WORKERS, miss, reaches
 from gpu_preflight.reading.eksctl.recognition import configs
 from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping
@@ -36,9 +36,9 @@ _UNSUPPORTED = tuple(_SYSTEM_NAMES)
 _CHARTS = (DEVICE_PLUGIN, GPU_OPERATOR, DRA_DRIVER, DCGM_EXPORTER)
 _DEPTH = 4
 _DEVICE_MANAGEMENT = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia.html"
-_PLUGIN_CHANGES = "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/CHANGELOG.md"
 # These versions mount every InfiniBand device unless `mofedEnabled` is false.
 _GREEDY = ("0.19.0", "0.19.1", "0.19.2")
+_EFA_CONFLICT = "mounts every EFA device of a node into each GPU pod, so pods that request EFA may fail"
 _NEEDS_HOST = (DEVICE_PLUGIN, GPU_OPERATOR, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, *DRA_DRIVERS)
 # Whether the plugin waits if it finds no GPU. By default it fails.
 # Source: NVIDIA/k8s-device-plugin v0.20.0 cmd/nvidia-device-plugin/main.go
@@ -212,14 +212,8 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
 
 def _fix_of_miss(case: Case, pool: Pool) -> str:
     """Return the fix that makes an installed plugin run on a pool; empty if no plugin is installed."""
-    for daemon in _plugins(case.cluster):
-        found = miss(daemon, pool.taints, case.nodes(pool))
-        if found.taints:
-            return f"Add tolerations for {', '.join(map(str, found.taints))} to {daemon.name}."
-        if found.unselected:
-            labels = _wanted_labels(daemon, found)
-            return f"Add {labels} to the pool's nodes, or remove the requirement from DaemonSet {daemon.name}."
-    return ""
+    fixes = (miss(each, pool.taints, case.nodes(pool)).fix for each in _plugins(case.cluster))
+    return next(filter(None, fixes), "")
 
 
 def _reaches_as_read(case: Case, pool: Pool) -> bool:
@@ -241,24 +235,8 @@ def _why_nobody(case: Case, pool: Pool) -> str:
 
 def _misses(case: Case, pool: Pool) -> list[str]:
     """Return why each plugin of the input doesn't run on a pool."""
-    return [text for each in _plugins(case.cluster) if (text := _miss(each, pool, case))]
-
-
-def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
-    """Return why a plugin doesn't run on a pool; empty if it may."""
-    found = miss(daemon, pool.taints, case.nodes(pool))
-    if not found.unselected:
-        return found.intolerance
-    return f"DaemonSet {daemon.name} requires {_wanted_labels(daemon, found)}, which its nodes don't have"
-
-
-def _wanted_labels(daemon: DaemonSet, found: Miss) -> str:
-    """Return the labels that a plugin selects and nodes lack; of several terms, return one that users can set."""
-    selection = daemon.pod.selection
-    named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
-    selected = {str(each) for each in selection.selector}.intersection(found.unmet)
-    labels = [f"{GPU_PRESENT}=true"] if named and not selected else found.unmet
-    return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+    texts = (miss(each, pool.taints, case.nodes(pool)).text for each in _plugins(case.cluster))
+    return [each for each in texts if each]
 
 
 @rule("GPU011", "error", source=_DEVICE_MANAGEMENT, presumed=True)
@@ -351,11 +329,12 @@ def _advertises(applied: Object, cluster: Cluster) -> bool:
     return any(each.origin == applied.origin and each.advertises for each in cluster.daemon_sets)
 
 
-@rule("GPU017", "warning", source=_PLUGIN_CHANGES)
+@rule("GPU017", "warning", source="https://github.com/NVIDIA/k8s-device-plugin/issues/1692")
 def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]:
     """Device plugin mounts the EFA devices.
 
-    Versions 0.19.0 to 0.19.2 mount every InfiniBand device, and pods that request EFA fail.
+    Versions 0.19.0 to 0.19.2 mount every InfiniBand device into each GPU pod. This conflicts with the EFA device
+    plugin, so pods that request EFA may fail.
 
     Fix: Use 0.19.3 or newer, or set mofedEnabled to false.
     """
@@ -364,14 +343,14 @@ def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]
         return
     chart = cluster.chart(DEVICE_PLUGIN)
     if chart and chart.version in _GREEDY and chart.values.get("mofedEnabled") in (None, True, "true"):
-        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} also mounts EFA devices into pods")
+        yield Problem(chart, f"chart {DEVICE_PLUGIN} {chart.version} {_EFA_CONFLICT}")
     for daemon in _plugins(cluster):
         for container in daemon.pod.containers or ():
             version = container.image_text.rpartition(":v")[2]
             words = " ".join(map(str, container.words))
             off = container.env.get("MOFED_ENABLED") == "false" or "--mofed-enabled=false" in words
             if version in _GREEDY and not off:
-                yield Problem(daemon, f"DaemonSet {daemon.name} {version} also mounts EFA devices into pods")
+                yield Problem(daemon, f"DaemonSet {daemon.name} {version} {_EFA_CONFLICT}")
 
 
 @rule("GPU364", "warning", source="https://github.com/eksctl-io/eksctl/pull/8859")

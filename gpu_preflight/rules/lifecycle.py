@@ -10,7 +10,7 @@ from gpu_facts.charts import DCGM_SERVER, NODE_MONITORING_AGENT
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import KAI_QUEUE, KUEUE_QUEUE, OPTION_TAG
 from gpu_facts.light import regex
-from gpu_facts.quantities import show
+from gpu_facts.quantities import count, show
 from gpu_facts.software.system_pods import RESOURCES, SystemPods, controller_pods, nodes_at_least, requested
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.operators import fargate_profiles, takes
@@ -137,24 +137,30 @@ def disruption_budget_that_lets_no_gpu_pod_go(case: Case) -> Iterator[Problem]:
     Without force, an update of a node group waits 15 minutes for each pod, then fails. Karpenter waits until
     terminationGracePeriod. Without one, it waits permanently while the node is paid.
 
-    Fix: Allow one disruption with maxUnavailable: 1, or set ForceUpdateEnabled or terminationGracePeriod.
+    Fix: Set maxUnavailable: 1 in the budget, or ForceUpdateEnabled: true in the node group, or terminationGracePeriod
+    in the NodePool.
     """
     cluster = case.cluster
     managed = [each for each in case.gpu_pools if each.kind == "managed"]
     stalled = [each.name for each in managed if _may_stall(each)]
     for budget in cluster.objects_of_kind("PodDisruptionBudget"):
         for workload in case.gpu_workloads:
-            if not _allows_none(budget, workload):
+            value = _blocking_value(budget, workload)
+            if not value:
                 continue
-            blocks = f"PodDisruptionBudget {budget.name} blocks eviction"
+            blocks = f"PodDisruptionBudget {budget.name} ({value}) blocks eviction of every pod of {workload.name}"
+            instead = " in place of minAvailable" if "minAvailable" in value else ""
+            allow = f"Set maxUnavailable: 1{instead} in the budget"
             if stalled:
                 text = f"an update of node group {', '.join(stalled)} fails"
-                yield Problem(budget, f"{blocks} of every pod of {workload.name}, so {text}")
+                fix = f"{allow}, or ForceUpdateEnabled: true in the node group."
+                yield Problem(budget, f"{blocks}, so {text}", fix)
                 continue
             drained = [each.name for each in case.candidate_pools(workload) if _drains_without_end(each)]
             if drained and not workload.ends:
                 text = f"Karpenter can't drain nodes of pool {', '.join(drained)}"
-                yield Problem(budget, f"{blocks} of every pod of {workload.name}, so {text}")
+                fix = f"{allow}, or terminationGracePeriod in the NodePool."
+                yield Problem(budget, f"{blocks}, so {text}", fix)
 
 
 def _drains_without_end(pool: Pool) -> bool:
@@ -167,7 +173,8 @@ def _may_stall(pool: Pool) -> bool:
     return not isinstance(forced, Unknown) and not is_true(forced)
 
 
-def _allows_none(budget: Object, workload: Workload) -> bool:
+def _blocking_value(budget: Object, workload: Workload) -> str:
+    """Return the setting by which a budget allows no eviction of a workload's pods; empty if it may allow one."""
     wanted = mapping(dig(budget.spec, "selector", "matchLabels"))
     extra = dig(budget.spec, "selector", "matchExpressions")
     everything = budget.spec.get("selector") == {}
@@ -177,16 +184,19 @@ def _allows_none(budget: Object, workload: Workload) -> bool:
         and all(workload.labels.get(key) == value for key, value in wanted.items())
     )
     if not chosen or budget.namespace != workload.namespace:
-        return False
+        return ""
     least = budget.spec.get("minAvailable")
     most_gone = budget.spec.get("maxUnavailable")
-    count = known_number(least)
+    number = known_number(least)
     replicas = workload.replicas
-    if count is None and replicas and (share := _SHARE.fullmatch(str(least))):
+    if number is None and replicas and (share := _SHARE.fullmatch(str(least))):
         # The disruption controller rounds up: 50 % of one pod is one.
-        count = -(-int(share[1]) * replicas // 100)
-    every = count is not None and replicas is not None and count >= replicas > 0
-    return most_gone in (0, "0", "0%") or least == "100%" or every
+        number = -(-int(share[1]) * replicas // 100)
+    if number is not None and replicas is not None and number >= replicas > 0:
+        return f"minAvailable {least} of {count(replicas, 'pod')}"
+    if most_gone in (0, "0", "0%"):
+        return f"maxUnavailable {most_gone}"
+    return "minAvailable 100%" if least == "100%" else ""
 
 
 @rule("GPU113", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/fargate.html")

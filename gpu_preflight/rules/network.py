@@ -285,14 +285,15 @@ def zone_that_eks_refuses_for_the_control_plane(case: Case) -> Iterator[Problem]
     if cluster.resource is None:
         return
     subnets = items(setting(cluster, "ResourcesVpcConfig", "SubnetIds"))
-    refused = [each for each in (_refused(subnet, cluster) for subnet in subnets) if each]
-    surely = [zone for zone, sure in refused if sure]
+    refused = [(_subnet_name(each, cluster), found) for each in subnets if (found := _refused(each, cluster))]
+    surely = [(name, zone) for name, (zone, sure) in refused if sure]
     if surely:
-        yield Problem(cluster.resource, f"cluster {cluster.name}: a subnet is in zone {surely[0]}, which EKS rejects")
+        name, zone = surely[0]
+        yield Problem(cluster.resource, f"cluster {cluster.name}: subnet {name} is in zone {zone}, which EKS rejects")
     elif refused:
-        text = (
-            f"cluster {cluster.name}: {len(refused)} of its subnets may be in zone {refused[0][0]}, which EKS rejects"
-        )
+        names = ", ".join(dict.fromkeys(name for name, _ in refused))
+        noun = "subnets" if "," in names else "subnet"
+        text = f"cluster {cluster.name}: {noun} {names} may be in zone {refused[0][1][0]}, which EKS rejects"
         fix = (
             "Run 'aws ec2 describe-availability-zones' to find the id of each zone and use other zones; with this "
             "library, "
@@ -321,6 +322,12 @@ def control_plane_in_one_zone(case: Case) -> Iterator[Problem]:
     unsure = any(each.conditional for each in found if each)
     text = f"cluster {cluster.name}: EKS needs subnets in at least 2 zones, but all of them are in {zones[0]}"
     yield Problem(cluster.resource, text, unknown=unsure)
+
+
+def _subnet_name(subnet: Any, cluster: Cluster) -> str:
+    """Return a subnet's name in messages: its path, or the value that refers to it."""
+    found = referred(subnet, cluster.resources)
+    return found.path if found else str(subnet)
 
 
 def _refused(subnet: Any, cluster: Cluster) -> tuple[str, bool] | None:

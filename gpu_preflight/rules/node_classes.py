@@ -249,7 +249,7 @@ def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
     Karpenter launches only into subnets of the class, so the pool creates no node. The result is certain if the
     template contains the cluster's VPC. Otherwise subnets with the same tags may exist elsewhere.
 
-    Fix: Tag a subnet in this zone, or require a zone that has one.
+    Fix: Tag a subnet in an allowed zone, or allow a subnet's zone.
     """
     for pool in case.cluster.pools:
         answer = class_has_subnet(pool)

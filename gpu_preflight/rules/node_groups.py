@@ -174,7 +174,8 @@ def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem
         for override in mappings(config.get("NodeRepairConfigOverrides")):
             condition = known_text(override.get("NodeMonitoringCondition"))
             if condition is not None and condition not in _CONDITIONS:
-                hint = did_you_mean(condition, _CONDITIONS)
+                # Invented names such as GpuReady resemble Ready and StorageReady.
+                hint = did_you_mean(condition, _CONDITIONS, closeness=0.85)
                 yield Problem.from_subject(pool, f"node repair names condition {condition}, which no node has{hint}")
 
 

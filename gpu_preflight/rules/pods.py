@@ -304,7 +304,7 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
 
     For a pod with scheduling gates or of a suspended job, no autoscaler creates a node.
 
-    Fix: Set the queue that releases it, or remove the gates and the suspension.
+    Fix: Add the label of its queue, or remove schedulingGates and suspend.
     """
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]

@@ -28,6 +28,7 @@ from gpu_preflight.cluster.kueue import (
     reads_other_resources,
     resource_groups,
 )
+from gpu_preflight.cluster.objects import selection_answers
 from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster
@@ -256,21 +257,43 @@ def queue_that_takes_no_jobs_of_a_namespace(case: Case) -> Iterator[Problem]:
 
     A ClusterQueue without namespaceSelector, or with a stopPolicy, accepts no jobs. They wait without pods.
 
-    Fix: Set namespaceSelector: {} for every namespace, or one that matches, and remove stopPolicy.
+    Fix: Set namespaceSelector: {}, or label the namespace to match it.
     """
     cluster = case.cluster
     for each in kueue_objects(cluster, "LocalQueue"):
         queue = cluster_queue(each, cluster)
-        if queue is not None and accepts_namespace(queue, each.namespace, cluster) is Answer.NO:
-            shown = f"LocalQueue {each.namespace}/{each.name}"
-            yield Problem(each, f"{shown}: ClusterQueue {queue.name} accepts no jobs of namespace {each.namespace}")
+        if queue is None or accepts_namespace(queue, each.namespace, cluster) is not Answer.NO:
+            continue
+        if queue.spec.get("namespaceSelector") is None:
+            text = f"ClusterQueue {queue.name} has no namespaceSelector, so it accepts no jobs"
+            fix = "Set namespaceSelector: {} for every namespace, or a selector that matches this one."
+        else:
+            labels = _unmet_labels(queue, each.namespace, cluster, Answer.NO)
+            text = f"ClusterQueue {queue.name} needs {labels}, which Namespace {each.namespace} doesn't have"
+            fix = ""
+        yield Problem(each, f"{each.title}: {text}", fix)
     for job in case.queued_jobs:
         queue = job.cluster_queue
         if queue is not None and accepts_namespace(queue, job.namespace, cluster) is Answer.UNKNOWN:
-            text = f"ClusterQueue {queue.name} may not accept jobs of namespace {job.namespace}"
-            text = f"{text}: it selects namespaces by labels, which aren't known"
-            yield Problem.from_subject(job, text, unknown=True)
+            yield Problem.from_subject(job, _unknown_selection(queue, job.namespace, cluster), unknown=True)
     yield from _stopped(case)
+
+
+def _unmet_labels(queue: Object, namespace: str, cluster: Cluster, answer: Answer) -> str:
+    """Return the namespace labels that a ClusterQueue needs and that a namespace meets with this answer."""
+    met = selection_answers(mapping(queue.spec.get("namespaceSelector")), namespace, cluster)
+    labels = [str(each) for each, found in met if found is answer]
+    return f"namespace label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
+
+
+def _unknown_selection(queue: Object, namespace: str, cluster: Cluster) -> str:
+    """Return why it isn't known whether a ClusterQueue accepts a namespace."""
+    if not isinstance(queue.spec.get("namespaceSelector"), dict):
+        return f"namespaceSelector of ClusterQueue {queue.name} is known only at deployment"
+    text = f"ClusterQueue {queue.name} needs {_unmet_labels(queue, namespace, cluster, Answer.UNKNOWN)}"
+    if any(each.name == namespace for each in cluster.objects_of_kind("Namespace")):
+        return f"{text}, and whether Namespace {namespace} matches is known only at deployment"
+    return f"{text}, but the input doesn't contain Namespace {namespace}"
 
 
 def _stopped(case: Case) -> Iterator[Problem]:
@@ -279,7 +302,8 @@ def _stopped(case: Case) -> Iterator[Problem]:
     for each in {id(one): one for one in ways}.values():
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:
-            yield Problem(each, f"{each.kind} {each.name} admits no job, because its stopPolicy is {policy}")
+            text = f"{each.kind} {each.name} admits no job, because its stopPolicy is {policy}"
+            yield Problem(each, text, "Remove stopPolicy, or set it to None.")
 
 
 def _kai_queue_name(workload: Workload) -> str | None:
@@ -301,12 +325,12 @@ def _no_leaf(cluster: Cluster) -> Iterator[Problem]:
     parents = {known_text(each.spec.get("parentQueue")) for each in queues} | {_DEFAULT_PARENT}
     for workload, queue in _kai_workloads(cluster):
         if queue in parents:
-            yield Problem.from_subject(workload, f"queue {queue} has child queues, so it accepts no pods")
+            text = f"queue {queue} has child queues, so it accepts no pods"
+            yield Problem.from_subject(workload, text, fix=f"Set label {KAI_QUEUE} to a queue without child queues.")
         elif queue not in names and (queues or cluster.shows_software):
             message = f"queue {queue} of KAI Scheduler doesn't exist"
-            yield Problem.from_subject(
-                workload, message, unknown=not (queues or cluster.sees_software), doubt=cluster.doubt
-            )
+            unknown = not (queues or cluster.sees_software)
+            yield Problem.from_subject(workload, message, unknown=unknown, doubt=cluster.doubt)
 
 
 def _orphans(cluster: Cluster) -> Iterator[Problem]:
@@ -316,7 +340,8 @@ def _orphans(cluster: Cluster) -> Iterator[Problem]:
         parent = known_text(each.spec.get("parentQueue"))
         if parent and parent not in names:
             message = f"Queue {each.name}: its parent queue {parent} doesn't exist"
-            yield Problem(each, message, unknown=not (queues or cluster.sees_software), doubt=cluster.doubt)
+            fix = "Create the parent queue, or set parentQueue to one that exists."
+            yield Problem(each, message, fix, unknown=not (queues or cluster.sees_software), doubt=cluster.doubt)
 
 
 @rule("GPU210", "error", source=f"{_DOCUMENTED}/queues")
@@ -325,7 +350,7 @@ def queue_of_kai_scheduler_that_takes_no_pods(case: Case) -> Iterator[Problem]:
 
     KAI Scheduler skips jobs whose queue doesn't exist, has no existing parent, or has child queues.
 
-    Fix: Use an existing queue without child queues whose parent exists.
+    Fix: Create the queue, or name an existing one without child queues.
     """
     cluster = case.cluster
     yield from _no_leaf(cluster)

@@ -14,7 +14,7 @@ from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import DaemonSet
-from gpu_preflight.node.nodes import NodeToBe, gpu_types
+from gpu_preflight.node.nodes import NodeToBe, gpu_types, miss
 from gpu_preflight.reading.objects import Chart, Object
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule
@@ -243,7 +243,7 @@ def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem
 
     The GPUs of the pool aren't measured. Autoscalers that use its metrics don't scale, and no alert fires.
 
-    Fix: Add a toleration of the pool's taint and a node selector that matches the pool's labels to the exporter.
+    Fix: Add a toleration of the pool's taint to the exporter, or make its node selector match the pool's labels.
     """
     cluster = case.cluster
     found = exporters(cluster)
@@ -251,8 +251,9 @@ def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem
         return
     for pool in case.gpu_pools:
         if all(case.reaches(each, pool) is Answer.NO for each in found):
-            names = " and ".join(dict.fromkeys(each.name for each in found))
-            yield Problem(found[0], f"pool {pool.name}: DaemonSet {names} doesn't run on its nodes")
+            misses = [miss(each, pool.taints, case.nodes(pool)) for each in found]
+            texts = (each.text or f"DaemonSet {each.daemon.name} doesn't run on its nodes" for each in misses)
+            yield Problem(found[0], f"pool {pool.name}: {'; '.join(dict.fromkeys(texts))}", misses[0].fix)
 
 
 def _has_no_gpus(pool: Pool) -> bool:

@@ -196,34 +196,36 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
 
     EC2 rejects each launch with InvalidParameterValue. EC2 also rejects the volume of a claim, whose pod stays Pending.
 
-    Fix: Use at most 500 IOPS per GiB and 0.25 MiB/s per IOPS, or enlarge the volume.
+    Fix: Set 4 IOPS or more per MiB/s, and 1 GiB or more per 500 IOPS, or lower the IOPS and throughput.
     """
     for pool in case.cluster.pools:
         for disk in pool.launch.disks:
-            for why in _excess(disk):
+            for why, fix in _excess(disk):
                 text = f"its volume {disk.device} {why}" if disk.device else f"a volume {why}"
-                yield Problem.from_subject(pool, text).in_object(pool.node_class, _disks_field(pool))
+                yield Problem.from_subject(pool, text, fix=fix).in_object(pool.node_class, _disks_field(pool))
     for workload, claim in case.gpu_claims:
         made = gp3_volume(claim)
         # A volume may exist already, and drivers differ in the values that they lower.
-        for why in _excess(made) if made else ():
-            yield Problem.from_subject(workload, f"the volume of {claim.title} {why}", unknown=True)
+        for why, fix in _excess(made) if made else ():
+            yield Problem.from_subject(workload, f"the volume of {claim.title} {why}", fix=fix, unknown=True)
 
 
-def _excess(disk: Disk) -> Iterator[str]:
+def _excess(disk: Disk) -> Iterator[tuple[str, str]]:
+    """Yield why EC2 rejects a volume, and the fix; an empty fix is the rule's."""
     kind, size = known_text(disk.kind), disk.gib
     iops, throughput = known_number(disk.iops), known_number(disk.throughput)
     if kind is not None and kind != "gp3" and throughput is not None:
-        yield f"has throughput {throughput}, which only gp3 supports, but its type is {kind}"
+        text = f"has throughput {throughput}, which only gp3 supports, but its type is {kind}"
+        yield text, "Set the volume type to gp3, or remove the throughput."
     if kind != "gp3":
         return
     most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
     if iops is not None and iops > most:
-        yield f"has {iops} IOPS, but {f'{size} GiB of ' if size else ''}gp3 can have at most {most}"
+        yield f"has {iops} IOPS, but {f'{size} GiB of ' if size else ''}gp3 can have at most {most}", ""
     operations = BASE_IOPS if disk.iops is None else iops or MAX_IOPS
     fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
     if throughput is not None and throughput > fastest:
-        yield f"has {throughput} MiB/s, but gp3 with {operations} IOPS can have at most {fastest:.0f}"
+        yield f"has {throughput} MiB/s, but gp3 with {operations} IOPS can have at most {fastest:.0f}", ""
 
 
 @rule("GPU065", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api-concepts.md")

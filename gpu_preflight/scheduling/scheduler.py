@@ -288,7 +288,8 @@ def _held(pod: Pod, wanted: Demand, cluster: Cluster) -> tuple[Reason, ...]:
         text = f"{where}. Such a pod bypasses the scheduler and the autoscaler"
         found.append(Reason(Answer.UNKNOWN, "pod", text, condition=f"node {name} exists and has room for the pod"))
     if pod.gates:
-        found.append(Reason(Answer.UNKNOWN, "gate", f"waits until scheduling gate {', '.join(pod.gates)} is removed"))
+        text = f"nothing in the input removes scheduling gate {', '.join(pod.gates)}"
+        found.append(Reason(Answer.UNKNOWN, "gate", text))
     return tuple(found)
 
 

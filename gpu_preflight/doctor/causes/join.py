@@ -189,7 +189,7 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
 
 def _default_route(live: Live, subnet: str) -> str | None:
     """Return the target of the default route of a subnet; empty without one, ``None`` if it isn't known."""
-    vpcs = {each.get("SubnetId"): each.get("VpcId") for each in mappings(live.aws("Subnets"))}
+    vpcs = {str(each.get("SubnetId")): each.get("VpcId") for each in mappings(live.aws("Subnets"))}
     tables = mappings(live.aws("RouteTables"))
     links = [(each, one) for each in tables for one in mappings(each.get("Associations"))]
     own = [each for each, one in links if one.get("SubnetId") == subnet]

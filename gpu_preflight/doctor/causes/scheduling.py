@@ -209,7 +209,10 @@ def _untolerated(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     listed = ", ".join(map(str, first))
     shown = [Evidence(f"Node {each.node.name}", "spec.taints", str(_lasting(each)[0])) for each in found[:2]]
     text = f"{view.target.title} doesn't tolerate taint {listed} of {titles(each.node for each in found)}"
-    fix = f"add a toleration for {', '.join(taint.key for taint in first)} to the pod"
+    root = view.target.root
+    fix = f"add a toleration for {listed} to {'the pod' if root.kind == 'Pod' else f'the pod template of {root.title}'}"
+    if root.kind == "Job":
+        fix += ", and create the Job again, because the template of a Job can't be changed"
     change = tolerating(view.target, first)
     yield _cause(view, "P5", text, fix, command(view.target, change), shown=shown, change=change)
 
@@ -402,7 +405,9 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         yield _cause(view, "S2", said, fix, shown=shown, texts=agreed)
     elif name.startswith(NVIDIA):
         held = titles(holders) or "other pods"
-        said = f"{text}, and {show(name, total)} are free on the {len(nodes)} nodes that match it; {held} hold them"
+        where = "the only node that matches" if len(nodes) == 1 else f"the {len(nodes)} nodes that match"
+        verb = "is" if total == 1 else "are"
+        said = f"{text}, and {show(name, total)} {verb} free on {where} it; GPUs are held by {held}"
         yield _cause(view, "S1", said, "wait for these pods, scale them down, or add a node", shown=shown, texts=agreed)
     else:
         said = f"{text}, and running pods leave at most {show(name, max(free.values()))} on a GPU node"

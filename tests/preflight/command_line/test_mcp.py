@@ -273,7 +273,11 @@ def test_long_answers_are_cut_and_continue_at_an_offset(root: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("tool", "arguments", "message"),
     [
-        ("chek", {}, "tool must be one of check, explain, review, doctor, instances, rules, got 'chek'; did you mean 'check'?"),
+        (
+            "chek",
+            {},
+            "tool must be one of check, explain, review, doctor, instances, rules, got 'chek'; did you mean 'check'?",
+        ),
         ("check", {"pats": ["."]}, "got 'pats'; did you mean 'paths'?"),
         ("check", {"output": "made.txt"}, "got 'output'"),
         ("check", {"offset": -1}, "check: offset must be an integer of at least 0, got -1"),

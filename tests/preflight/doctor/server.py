@@ -46,6 +46,7 @@ class ApiServer:
         self.objects = [dict(each.content) for each in read_dump(paths).objects]
         self.faults, self.page = faults or Faults(), page
         self.requests: list[tuple[str, str]] = []
+        self._found: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
         groups = {each.partition(".")[2] for each in RESOURCES} - {""}
         known = {str(each["apiVersion"]).partition("/")[0] for each in self.objects if "/" in str(each["apiVersion"])}
         self.groups = {
@@ -91,13 +92,17 @@ class ApiServer:
         group = parts[1] if parts[0] == "apis" else ""
         rest = parts[3:] if parts[0] == "apis" else parts[2:]
         namespace, rest = (rest[1], rest[2:]) if rest[0] == "namespaces" and len(rest) > 2 else (None, rest)
-        found = [each for each in self.objects if self._is(each, group, rest[0], namespace)]
+        key = group, rest[0], namespace
+        if key not in self._found:
+            self._found[key] = [each for each in self.objects if self._is(each, *key)]
+        found = self._found[key]
         if len(rest) > 1:
             named = [each for each in found if each["metadata"]["name"] == rest[1]]
             return named[0] if named else {"kind": "Status", "code": 404}
         start, size = int(query.get("continue", ["0"])[0]), self.page or int(query["limit"][0])
         following = str(start + size) if start + size < len(found) else None
-        items = [{key: value for key, value in each.items() if key not in ("kind", "apiVersion")} for each in found]
+        page = found[start : start + size]
+        items = [{key: value for key, value in each.items() if key not in ("kind", "apiVersion")} for each in page]
         kind = next((kind for kind, name in _NAMES.items() if name == rest[0]), "Unknown")
         version = f"{group}/{parts[2]}" if group else "v1"
         metadata = {"continue": following} if following else {}
@@ -105,7 +110,7 @@ class ApiServer:
             "kind": f"{kind}List",
             "apiVersion": version,
             "metadata": metadata,
-            "items": items[start : start + size],
+            "items": items,
         }
 
     def _is(self, each: Mapping[str, Any], group: str, resource: str, namespace: str | None) -> bool:
