@@ -330,6 +330,7 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @click.option("--pod", metavar="POD", help="Explain only this pod or owner of pods: [NAMESPACE/]NAME or KIND/NAME.")
 @click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pods.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig, if no DUMP is given.")
+@click.option("--replay", type=File(), metavar="FILE", help="Answer from FILE, which --record wrote; like a DUMP.")
 @click.option(
     "--record",
     type=File(),
@@ -363,6 +364,7 @@ def doctor(
     namespace: str | None,
     context: str | None,
     record: str | None,
+    replay: str | None,
     against: str | None,
     with_aws: bool,
     at: datetime | None,
@@ -389,7 +391,7 @@ def doctor(
     from gpu_preflight.doctor.unused import unused_gpus
     from gpu_preflight.report.doctor_view import doctor_view
 
-    dumps, pod = _dumps_and_pod(paths, pod)
+    dumps, pod = _dumps_and_pod((*paths, *((replay,) if replay else ())), pod)
     if dumps and (context or record):
         raise click.UsageError(
             "--context and --record must be given without DUMP, got both; name either a dump or a cluster"

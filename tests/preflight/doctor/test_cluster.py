@@ -104,8 +104,9 @@ def test_a_record_gives_the_same_answer_without_the_cluster(tmp_path: Path) -> N
     record = str(tmp_path / "case.zip")
     live = ask(cluster(tmp_path), tmp_path, "train", "--record", record, "--format", "json", aws="--aws")
     assert "aws eks get-token" in live.out
-    again = Done("doctor", record, "train", "--format", "json")
-    assert (again.code, again.out) == (live.code, live.out)
+    for arguments in ((record, "train"), ("train", "--replay", record)):
+        again = Done("doctor", *arguments, "--format", "json")
+        assert (again.code, again.out) == (live.code, live.out)
 
 
 def test_a_record_has_no_environment_values_and_no_applied_manifests(tmp_path: Path) -> None:
