@@ -101,7 +101,8 @@ def _unserved(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     else:
         text = f"{pod.title} names scheduler {name}, and no pod or lease has that name"
         fix = "remove schedulerName from the pod, or install that scheduler"
-        text += did_you_mean(name, [_DEFAULT, *(str(each.spec.get("schedulerName")) for each in live.objects("Pod"))])
+        others = {str(each.spec.get("schedulerName")) for each in live.objects("Pod")} - {name}
+        text += did_you_mean(name, sorted({_DEFAULT, *others}))
     # A scheduler with this name may run outside of the cluster, so this isn't proven.
     proof = Evidence(pod.title, "spec.schedulerName", name), Evidence(pod.title, "status.conditions", "no PodScheduled")
     yield Cause("P8", pod.title, text, "likely" if live.certainty("Pod") else "possible", proof, fix)

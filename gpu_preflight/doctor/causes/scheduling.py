@@ -230,7 +230,9 @@ def _unlabelled(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     fix = f"correct {requirement.key} in the pod, or give the nodes of its pool that label"
     shown = [
         Evidence(
-            f"Node {each.node.name}", f"metadata.labels[{requirement.key}]", str(each.node.labels.get(requirement.key))
+            f"Node {each.node.name}",
+            f"metadata.labels[{requirement.key}]",
+            str(each.node.labels.get(requirement.key, "absent")),
         )
         for each in found[:2]
     ]
