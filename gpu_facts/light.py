@@ -38,9 +38,9 @@ else:
         kw_only = options.get("kw_only", False)
         fields = _collect_fields(cls, kw_only)
         if "__init__" not in cls.__dict__:
-            cls.__init__ = _AtFirstUse("__init__", lambda: _add_init(cls, fields))
+            cls.__init__ = _AtFirstUse(cls, "__init__", lambda: _add_init(cls, fields))
         for name in _READ_BY_THE_LIBRARY:
-            setattr(cls, name, _AtFirstUse(name, lambda: _add_library_fields(cls, kw_only)))
+            setattr(cls, name, _AtFirstUse(cls, name, lambda: _add_library_fields(cls, fields, kw_only)))
         if "__eq__" not in cls.__dict__:
             _compare_fields(cls, fields, options.get("frozen", False))
         if "__repr__" not in cls.__dict__:
@@ -58,26 +58,43 @@ _Fields = dict[str, tuple[Any, bool]]
 class _AtFirstUse:
     """An attribute of a class. The first use calls a function that sets the attribute."""
 
-    def __init__(self, name: str, add: Callable[[], None]) -> None:
-        self._name, self._add = name, add
+    def __init__(self, home: type, name: str, add: Callable[[], None]) -> None:
+        self._home, self._name, self._add = home, name, add
 
     def __get__(self, instance: object, owner: type) -> Any:
         self._add()
-        return getattr(owner if instance is None else instance, self._name)
+        # From the class itself: a subclass that calls super().__init__() has another one.
+        value = vars(self._home)[self._name]
+        return value.__get__(instance, owner) if hasattr(value, "__get__") else value
 
 
 def _collect_fields(cls: Any, kw_only: bool) -> _Fields:
-    """Return the fields of a class and of its bases, and store them in the class."""
-    from dataclasses import MISSING
+    """Return the fields of a class and of its bases, and store them in the class.
+
+    Raises:
+        TypeError: A field or a base needs the dataclass of the standard library.
+    """
+    from dataclasses import MISSING, Field
     from inspect import get_annotations
 
     fields: _Fields = {}
     for base in reversed(cls.__mro__[1:]):
-        fields |= base.__dict__.get(_FIELDS, {})
+        if "__dataclass_fields__" in vars(base) and _FIELDS not in vars(base):
+            raise TypeError(f"{cls.__name__}: bases must be dataclasses of this module, got {base.__name__}")
+        fields |= vars(base).get(_FIELDS, {})
     for name, annotation in get_annotations(cls).items():
         if not isinstance(annotation, str) or annotation.startswith(("ClassVar", "InitVar", "KW_ONLY")):
             raise TypeError(f"{cls.__name__}: annotation of {name} must be a type as text, got {annotation!r}")
-        fields[name] = cls.__dict__.get(name, MISSING), kw_only
+        given = cls.__dict__.get(name, MISSING)
+        fields[name] = given, kw_only
+        if isinstance(given, Field):
+            if given.kw_only is not MISSING or (not given.init and given.default_factory is not MISSING):
+                raise TypeError(f"{cls.__name__}: field {name} must not set kw_only, or a factory without init")
+            # As in the standard library, so that a field without a value is an AttributeError.
+            if given.default is MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, given.default)
     setattr(cls, _FIELDS, fields)
     return fields
 
@@ -121,12 +138,14 @@ def _add_init(cls: Any, fields: _Fields) -> None:
     cls.__init__ = made
 
 
-def _add_library_fields(cls: Any, kw_only: bool) -> None:
+def _add_library_fields(cls: Any, fields: _Fields, kw_only: bool) -> None:
     """Set the attributes that the standard library reads. It makes them for a copy of the class."""
     import dataclasses
+    from inspect import get_annotations
 
     left_out = ("__dict__", "__weakref__")
     own = {key: each for key, each in vars(cls).items() if key not in left_out and not isinstance(each, _AtFirstUse)}
+    own |= {name: fields[name][0] for name in get_annotations(cls) if fields[name][0] is not dataclasses.MISSING}
     # The library would write the signature into an empty docstring.
     copy = type(cls)(cls.__name__, cls.__bases__, own | {"__doc__": "Copy."})
     dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(copy)
@@ -135,27 +154,30 @@ def _add_library_fields(cls: Any, kw_only: bool) -> None:
 
 
 def _compare_fields(cls: Any, fields: _Fields, frozen: bool) -> None:
+    """Set ``__eq__`` and ``__hash__``, which read the compared fields."""
     from dataclasses import Field
 
     left_out = {name for name, (given, _) in fields.items() if isinstance(given, Field) and not given.compare}
     compared = attrgetter(*(name for name in fields if name not in left_out))
 
     def equal(self: object, other: object) -> bool:
+        """Compare the fields of two instances of one class."""
         return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
 
-    def hashed(self: object) -> int:
+    def field_hash(self: object) -> int:
+        """Return the hash of the compared fields."""
         return hash(compared(self))
 
     cls.__eq__ = equal
     if "__hash__" not in cls.__dict__ or cls.__dict__["__hash__"] is None:
-        cls.__hash__ = hashed if frozen else None
+        cls.__hash__ = field_hash if frozen else None
 
 
 def _repr(self: Any) -> str:
     import dataclasses
 
-    said = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
-    return f"{type(self).__qualname__}({said})"
+    shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
+    return f"{type(self).__qualname__}({shown})"
 
 
 if TYPE_CHECKING:
@@ -199,6 +221,7 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     homes = _homes(package)
 
     def load(name: str) -> Any:
+        """Import the module of a name, and keep the name in the package."""
         if name not in homes:
             raise _unknown(package, name)
         value = getattr(_module(homes[name], name), name)

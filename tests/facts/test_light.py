@@ -84,6 +84,43 @@ def test_functions_of_the_standard_library_work_before_and_after_the_first_insta
             assert a == 3
 
 
+def test_a_subclass_may_call_the_first_init_of_its_base() -> None:
+    @dataclass(frozen=True)
+    class Base:
+        a: int
+
+    class Fixed(Base):
+        def __init__(self) -> None:
+            super().__init__(7)
+
+    assert Fixed().a == 7
+
+
+def test_a_class_has_only_the_values_of_its_fields_as_attributes() -> None:
+    @dataclass
+    class Late:
+        size: int = dataclasses.field(default=5)
+        tags: list[str] = dataclasses.field(default_factory=list)
+        title: str = dataclasses.field(init=False)
+
+    assert Late.size == 5
+    assert not hasattr(Late(), "title")
+    assert not hasattr(Late, "tags")
+    assert [each.default_factory for each in dataclasses.fields(Late)][1] is list
+
+
+def test_fields_and_bases_that_only_the_standard_library_supports_are_refused() -> None:
+    @dataclasses.dataclass
+    class Standard:
+        a: int
+
+    with pytest.raises(TypeError, match=r"Made: bases must be dataclasses of this module, got Standard"):
+        dataclass(type("Made", (Standard,), {}))
+    for given in (dataclasses.field(kw_only=True), dataclasses.field(init=False, default_factory=list)):
+        with pytest.raises(TypeError, match="Made: field b must not set kw_only, or a factory without init"):
+            dataclass(type("Made", (), {"__annotations__": {"b": "int"}, "b": given}))
+
+
 def test_annotation_that_is_not_text_is_refused_because_its_kind_would_not_be_read() -> None:
     with pytest.raises(TypeError, match="annotation of a must be a type as text, got"):
         dataclass(type("Odd", (), {"__annotations__": {"a": int}}))
