@@ -59,9 +59,13 @@ class Acknowledgement:
     most: int | None = None
 
     def accepts(self, finding: Finding) -> bool:
-        """Whether it accepts a finding."""
-        paths = {finding.problem.origin.path, finding.problem.place.path}
-        return self.id == finding.rule.id and any(fnmatchcase(each, self.path) for each in paths)
+        """Whether it accepts a finding, by its subject or by the object that has the fault."""
+        places = (finding.problem.origin, finding.problem.place)
+        return self.id == finding.rule.id and any(map(self.is_at, places))
+
+    def is_at(self, origin: Origin) -> bool:
+        """Whether it is for an object or resource."""
+        return fnmatchcase(origin.path, self.path)
 
 
 def acknowledgements(documents: Iterable[Document]) -> tuple[Acknowledgement, ...]:

@@ -51,9 +51,9 @@ class FileAcknowledgement(Acknowledgement):
     within: str = "*"
     anywhere: bool = False
 
-    def accepts(self, finding: Finding) -> bool:
-        """Whether it accepts a finding: one of its rule, path and file."""
-        return Acknowledgement.accepts(self, finding) and self.is_within(finding.problem.origin)
+    def is_at(self, origin: Origin) -> bool:
+        """Whether it is for an object or resource: one of its path and file."""
+        return Acknowledgement.is_at(self, origin) and self.is_within(origin)
 
     @property
     def is_placed(self) -> bool:

@@ -244,9 +244,10 @@ def _alternative_places(
         paths = [PurePath(each).parts for each in files]
         start = _common(paths)
         end = _common([path[start:][::-1] for path in paths])
-        within = {not folders.isdisjoint(PurePath(each).parents) for each in files}
+        in_folders = sum(not folders.isdisjoint(PurePath(each).parents) for each in files)
         # A file that is named next to a folder is another version of one file of the folder, not of the whole folder.
-        if any(len(path) <= start + end for path in paths) or len(within) > 1:
+        # Next to two folders it isn't known which of them it belongs to.
+        if any(len(path) <= start + end for path in paths) or 1 == in_folders < len(files):
             end = 0
         branches = found.setdefault(paths[0][:start], {})
         branches |= {"/".join(path[start : len(path) - end]): path[: len(path) - end] for path in paths}

@@ -93,6 +93,25 @@ def test_a_file_that_is_named_next_to_a_folder_keeps_its_pools(named: list[str],
     assert pools == {"(cluster) with infra/llm.yaml": ["gpu"], "(cluster) with new/llm.yaml": ["gpu"]}
 
 
+@pytest.mark.parametrize("named", [["dev", "prod", "new/llm.yaml"], [".", "new/llm.yaml"]])
+def test_a_file_that_is_named_next_to_overlays_leaves_them_their_pools(
+    named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, dev__llm=pods(1), dev__gpu=pool(1), prod__llm=pods(8), prod__gpu=pool(4), new__llm=pods(3))
+    monkeypatch.chdir(tmp_path)
+
+    report = check(read_input(named, assumed=frozenset({"karpenter", "device-plugin"})))
+
+    answers = {
+        case.cluster.title: (len(case.cluster.pools), [each.answer for each in case.verdicts]) for case in report.cases
+    }
+    assert answers == {
+        "(cluster) with dev": (1, [Answer.YES]),
+        "(cluster) with prod": (1, [Answer.NO]),
+        "(cluster) with new": (0, [Answer.UNKNOWN]),
+    }
+
+
 def test_folders_and_files_that_are_named_like_overlays_stay_apart(tmp_path: Path) -> None:
     write(tmp_path, dev__llm=pods(1), dev__gpu=pool(1), prod__llm=pods(8), prod__gpu=pool(8))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_preflight.judging.baseline import FileAcknowledgement, Filters
 from gpu_preflight.judging.check import Report, check
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.finding_view import FindingView, Lines, finding_views
@@ -62,6 +63,15 @@ def test_fault_of_a_node_class_is_at_the_class(rule: str, written: str, line: in
 
     assert (found.origin.path, found.origin.file) == ("EC2NodeClass gpu", str(tmp_path / "class.yaml"))
     assert (found.origin.line, found.origin.field) == (line, field)
+
+
+@pytest.mark.parametrize("where", ["pool.yaml", "class.yaml"])
+def test_settings_accept_a_fault_of_the_class_in_the_file_of_the_pool_or_the_class(where: str, tmp_path: Path) -> None:
+    line = FileAcknowledgement("GPU188", "known", file=str(tmp_path / "gpu-constructs.toml"), within=where)
+
+    report = Filters((line,)).applied(_check(tmp_path, _CLASS + _LATEST))
+
+    assert [each.acknowledged for each in report.findings if each.rule.id == "GPU188"] == ["known"]
 
 
 @pytest.mark.parametrize("where", ["pool.yaml", "class.yaml"])
