@@ -391,6 +391,8 @@ def doctor(
     from gpu_preflight.doctor.unused import unused_gpus
     from gpu_preflight.report.doctor_view import doctor_view
 
+    if replay and not Path(replay).exists():
+        raise click.UsageError(f"--replay must be a file that --record wrote, got {replay!r}, which doesn't exist")
     dumps, pod = _dumps_and_pod((*paths, *((replay,) if replay else ())), pod)
     if dumps and (context or record):
         raise click.UsageError(

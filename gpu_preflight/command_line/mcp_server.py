@@ -148,6 +148,12 @@ def command_line(command: click.Command, arguments: Mapping[str, Any], root: Pat
                 paths.append(str(each))
             else:
                 options.append(option if each is True else f"{option}={each}")
+    dumps = [*paths, *([str(arguments["replay"])] if arguments.get("replay") else [])]
+    if command.name == "doctor" and not any((root / each).exists() for each in dumps):
+        raise ValueError(
+            f"doctor: paths must name a dump below {root}, got {dumps}; a tool can't read a running cluster, and "
+            "'gpu-constructs doctor --print-commands' prints a script that writes a dump"
+        )
     return [str(command.name), *options, "--", *paths]
 
 

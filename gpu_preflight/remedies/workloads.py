@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.hardware.regions import is_seen_zone, is_zone_name
+from gpu_facts.hardware.regions import is_seen_zone, is_zone_name, known_regions
+from gpu_facts.kubernetes import ARCHITECTURES
 from gpu_facts.light import regex
 from gpu_facts.quantities import quantity, resources, show
 from gpu_facts.refusals import near
@@ -136,9 +137,15 @@ def _label_meant(key: str, values: list[str], labels: Mapping[str, AbstractSet[s
 
 
 def _is_of_ec2(value: str) -> bool:
-    """Whether a value names something that EC2 has, so that it isn't a typo: a zone, or a part of an instance type."""
-    names = {part for row in catalogue().values() for part in (row.name, *row.name.split("."), row.gpu_model.lower())}
-    return value.lower() in names or (is_zone_name(value) and is_seen_zone(value))
+    """Whether a value names something that EC2 has, so that it isn't a typo.
+
+    It is a region, a zone, an architecture, a part of an instance type, or a GPU, such as ``l4`` and ``NVIDIA-L4``.
+    """
+    models = {row.gpu_model.lower() for row in catalogue().values()}
+    types = {part for row in catalogue().values() for part in (row.name, *row.name.split("."))}
+    names = {*models, *types, *ARCHITECTURES.values(), *known_regions()}
+    is_gpu = value.lower().startswith(("nvidia-", "tesla-")) and not models.isdisjoint(value.lower().split("-"))
+    return value.lower() in names or is_gpu or (is_zone_name(value) and is_seen_zone(value))
 
 
 def smaller(wanted: Demand, workload: Workload, node: NodeToBe) -> Iterator[Change]:

@@ -278,6 +278,8 @@ def test_long_answers_are_cut_and_continue_at_an_offset(root: Path, monkeypatch:
             {},
             "tool must be one of check, explain, review, doctor, instances, rules, got 'chek'; did you mean 'check'?",
         ),
+        ("doctor", {}, "paths must name a dump below"),
+        ("doctor", {"paths": ["train"]}, "got ['train']; a tool can't read a running cluster"),
         ("check", {"pats": ["."]}, "got 'pats'; did you mean 'paths'?"),
         ("check", {"output": "made.txt"}, "got 'output'"),
         ("check", {"offset": -1}, "check: offset must be an integer of at least 0, got -1"),

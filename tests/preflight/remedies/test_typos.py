@@ -14,7 +14,7 @@ from gpu_preflight.remedies.remedy import Remedy, fixes_by_workload
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _TOLERATE = "tolerate dedicated=gpu:NoSchedule"
-_POOL = {
+_POOL: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1",
     "kind": "NodePool",
     "metadata": {"name": "gpu"},
@@ -89,6 +89,19 @@ def test_a_label_is_not_added_to_the_pool_and_corrected_in_the_pod(tmp_path: Pat
         assert not ("label the nodes" in each.text and "instead of" in each.text)
 
 
-def test_a_type_that_ec2_has_is_no_typo(tmp_path: Path) -> None:
-    for each in _fixes(tmp_path, {}, nodeSelector={_INSTANCE_TYPE: "g6.4xlarge"}):
+@pytest.mark.parametrize(
+    ("key", "value", "have"),
+    [
+        (_INSTANCE_TYPE, "g6.4xlarge", "g6.xlarge"),
+        ("kubernetes.io/arch", "arm64", "amd64"),
+        ("topology.kubernetes.io/region", "us-east-1", "us-west-1"),
+        ("nvidia.com/gpu.product", "NVIDIA-L4", "NVIDIA-L40S"),
+    ],
+)
+def test_a_value_that_ec2_has_is_no_typo(
+    key: str, value: str, have: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(_POOL["spec"]["template"]["metadata"]["labels"], key, have)
+
+    for each in _fixes(tmp_path, {}, nodeSelector={key: value}):
         assert "instead of" not in each.text
