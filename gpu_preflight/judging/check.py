@@ -77,7 +77,8 @@ class Shared:
             if each.problem.origin in self._origins and not each.problem.unknown:
                 clusters.setdefault(_key(each), set()).add(self._names[each.cluster])
         some = {key for key, names in clusters.items() if len(names) < len(set(self._names.values()))}
-        return tuple(_not_certain(each) if some and _key(each) in some else each for each in self._found)
+        doubt = "its file names no cluster, and not every cluster has the fault"
+        return tuple(_not_certain(each, doubt) if some and _key(each) in some else each for each in self._found)
 
     @cached_property
     def _origins(self) -> frozenset[Origin]:
@@ -117,8 +118,10 @@ def _key(finding: Finding) -> tuple[str, Origin, str]:
     return finding.rule.id, finding.problem.origin, str(getattr(subject, "title", ""))
 
 
-def _not_certain(finding: Finding) -> Finding:
-    return replace(finding, problem=replace(finding.problem, unknown=True))
+def _not_certain(finding: Finding, doubt: str) -> Finding:
+    """Return a finding that may be true, with the reason unless it has one."""
+    problem = finding.problem
+    return finding if problem.unknown else replace(finding, problem=replace(problem, unknown=True, doubt=doubt))
 
 
 @dataclass(frozen=True)
@@ -307,7 +310,7 @@ def _across_versions(cases: Sequence[Case], found: Sequence[list[Finding]]) -> I
         for each in findings:
             own = each.problem.origin.file.endswith(cases[place].cluster.alternative)
             if place in files and not own and counted[_finding_key(each)] < len(files):
-                yield replace(each, problem=replace(each.problem, unknown=True))
+                yield _not_certain(each, "another version of a file in the input doesn't have the fault")
             else:
                 yield each
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from gpu_preflight.case import Case
@@ -40,8 +41,13 @@ def _open_values(finding: Finding, case: Case) -> list[str]:
     problem = finding.problem
     checked = (each for each in case.open_values if finding.rule.id in each.rules)
     places = {problem.origin, problem.place}
-    found = (each for each in checked if each.origin in places or each.origin.path in problem.message)
+    found = (each for each in checked if each.origin in places or _is_named(each.origin.path, problem.message))
     return list(dict.fromkeys(map(_text, found)))
+
+
+def _is_named(path: str, message: str) -> bool:
+    """Whether a message has a path, and not only as the beginning of a longer one, such as ``gpu`` in ``gpu-2``."""
+    return re.search(rf"(?<![\w/.-]){re.escape(path)}(?![\w/-])", message) is not None
 
 
 def _text(value: OpenValue) -> str:

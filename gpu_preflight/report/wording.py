@@ -88,7 +88,7 @@ def answer_text(workload: WorkloadView) -> str:
 
 
 def _some_pending(workload: WorkloadView) -> str:
-    """Return how many of the pods stay Pending; empty if no pod runs."""
+    """Return how many of the pods stay Pending; empty if a reason is about every pod."""
     against = [each.pending_pods for each in workload.reasons if each.answer is Answer.NO]
     if not against or not all(against) or workload.result != "pending":
         return ""

@@ -335,7 +335,10 @@ def test_default_input_is_the_assembly(tmp_path: Path, monkeypatch: pytest.Monke
         (("check", CLUSTER, "--parameter", "Most"), "must be KEY=VALUE, got 'Most'"),
         (("check", "--assume", "nvidia-device-plugin"), "got 'nvidia-device-plugin'; did you mean 'device-plugin'?"),
         (("check", "--assume", "aws-efa-plugin"), "got 'aws-efa-plugin'; did you mean 'efa-device-plugin'?"),
-        (("doctor", "--replay", "gone"), "--replay must be a file that --record wrote, got 'gone', which doesn't exist"),
+        (
+            ("doctor", "--replay", "gone"),
+            "--replay must be a file that --record wrote, got 'gone', which doesn't exist",
+        ),
         (("check", CLUSTER, "--parameter", "Most=3"), "must name a parameter of a template (none), got 'Most'"),
         (("check", CLUSTER, "--output", "nowhere/out.txt"), "nowhere/out.txt: must be a file that can be written"),
         (("instances", "--gpu", "H1000"), "did you mean 'H100'?"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from gpu_preflight.judging.check import Report, check
+from gpu_preflight.judging.doubts import _is_named
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.report.view import check_view
@@ -94,3 +97,22 @@ def test_an_unknown_result_names_the_value_of_the_pool(tmp_path: Path) -> None:
     texts = [each.text for each in verdict.pools[0].reasons]
     assert verdict.answer is Answer.UNKNOWN
     assert "its limit of nvidia.com/gpu (${LIMIT}) is known only at deployment" in texts
+
+
+def test_a_fault_that_only_some_clusters_have_says_so(tmp_path: Path) -> None:
+    clusters = [
+        {"Type": "AWS::EKS::Cluster", "Properties": {"Name": name, "Version": version}}
+        for name, version in (("old", "1.33"), ("new", "1.36"))
+    ]
+    (tmp_path / "stack.json").write_text(json.dumps({"Resources": {"Old": clusters[0], "New": clusters[1]}}))
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": {}}
+    (tmp_path / "claim.yaml").write_text(yaml.safe_dump(claim))
+
+    report = check(read_input([str(tmp_path)]))
+
+    assert _doubt(report, "GPU134") == "may be true: its file names no cluster, and not every cluster has the fault"
+
+
+@pytest.mark.parametrize(("message", "named"), [("NodePool gpu: it has", True), ("NodePool gpu-2: it has", False)])
+def test_an_object_is_named_only_by_its_whole_name(message: str, named: bool) -> None:
+    assert _is_named("NodePool gpu", message) is named
