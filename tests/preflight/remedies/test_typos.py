@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_facts.labels import REGION
 from gpu_preflight.judging.check import check
 from gpu_preflight.reading.inputs import read_input
 from gpu_preflight.remedies.remedy import Remedy, fixes_by_workload
+from gpu_preflight.remedies.workloads import _label_meant
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _TOLERATE = "tolerate dedicated=gpu:NoSchedule"
@@ -94,7 +96,6 @@ def test_a_label_is_not_added_to_the_pool_and_corrected_in_the_pod(tmp_path: Pat
     [
         (_INSTANCE_TYPE, "g6.4xlarge", "g6.xlarge"),
         ("kubernetes.io/arch", "arm64", "amd64"),
-        ("topology.kubernetes.io/region", "us-east-1", "us-west-1"),
         ("nvidia.com/gpu.product", "NVIDIA-L4", "NVIDIA-L40S"),
     ],
 )
@@ -105,3 +106,8 @@ def test_a_value_that_ec2_has_is_no_typo(
 
     for each in _fixes(tmp_path, {}, nodeSelector={key: value}):
         assert "instead of" not in each.text
+
+
+def test_another_region_is_no_typo() -> None:
+    assert _label_meant(REGION, ["us-east-1"], {REGION: {"us-west-1"}}) is None
+    assert _label_meant(REGION, ["us-west1"], {REGION: {"us-west-1"}}) == (REGION, ["us-west-1"])
