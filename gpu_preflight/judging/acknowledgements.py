@@ -61,9 +61,9 @@ class Acknowledgement:
     def accepts(self, finding: Finding) -> bool:
         """Whether it accepts a finding, by its subject or by the object that has the fault."""
         places = (finding.problem.origin, finding.problem.place)
-        return self.id == finding.rule.id and any(map(self.is_at, places))
+        return self.id == finding.rule.id and any(map(self.covers, places))
 
-    def is_at(self, origin: Origin) -> bool:
+    def covers(self, origin: Origin) -> bool:
         """Whether it is for an object or resource."""
         return fnmatchcase(origin.path, self.path)
 

@@ -51,9 +51,9 @@ class FileAcknowledgement(Acknowledgement):
     within: str = "*"
     anywhere: bool = False
 
-    def is_at(self, origin: Origin) -> bool:
+    def covers(self, origin: Origin) -> bool:
         """Whether it is for an object or resource: one of its path and file."""
-        return Acknowledgement.is_at(self, origin) and self.is_within(origin)
+        return Acknowledgement.covers(self, origin) and self.is_within(origin)
 
     @property
     def is_placed(self) -> bool:
