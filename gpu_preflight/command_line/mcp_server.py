@@ -46,11 +46,12 @@ _FORMATS = ("markdown", "json", "text")
 _INSTRUCTIONS = (
     "Checks GPU clusters on EKS before they are deployed: whether each GPU pod of a CDK assembly, CloudFormation "
     "template or Kubernetes manifest would run, and why not. Start with check, then explain a workload. "
+    "Doctor explains from a dump of a running cluster why GPU pods don't run. "
     "Each result is yes, no or unknown. Unknown means that the input doesn't hold the answer."
 )
 _MEANINGS = {
     0: "Exit code 0: no certain error.",
-    1: "Exit code 1: a certain error, a workload that would stay Pending, or a threshold that was exceeded.",
+    1: "Exit code 1: a certain error, a workload or pod that doesn't run, or a threshold that was exceeded.",
 }
 
 

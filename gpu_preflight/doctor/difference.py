@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -88,7 +89,7 @@ def make_difference(
     again = "; a deployment of an unchanged template doesn't restore it" if applied else ""
     is_short = not isinstance(found.planned, (dict, list)) and not planned.endswith("...")
     fix = f"Set {field} of {title} to {planned}" if is_short else f"Restore {field} of {title}"
-    if found.planned in (None, [], {}):
+    if found.planned in (None, [], {}) and found.live is not None:
         fix = f"Remove {field} of {title}"
     fix = f"{fix}, or change the plan{again}"
     message = _sentence(title, field, found, planned, live)
@@ -99,7 +100,8 @@ def _texts(found: FieldDifference) -> tuple[str, str]:
     if found.path and found.path[-1] in EXACT:
         planned, live = _member_texts(found)
         return ", ".join(planned) or "none", ", ".join(live) or "none"
-    return value_texts(found.planned, found.live)
+    texts = value_texts(found.planned, found.live)
+    return texts[0] or json.dumps(found.planned), texts[1] or json.dumps(found.live)
 
 
 def _member_texts(found: FieldDifference) -> tuple[list[str], list[str]]:

@@ -26,13 +26,16 @@ class Member(NamedTuple):
 
 
 Path = tuple[str | Member, ...]
-# Values of a taint, toleration or requirement that the API server treats like no value.
+# Lists whose items have no name and must be equal as a whole.
 EXACT = ("taints", "startupTaints", "tolerations", "requirements", "Taints")
+# Values of a taint, toleration or requirement that the API server treats like no value.
 _DEFAULTS = ((None, ""), ("operator", "Equal"))
 # Keys that identify an item of a list in Kubernetes' own kinds. Source: the patchMergeKey tags of k8s.io/api/core/v1.
 _KEYS = ("name", "mountPath", "containerPort")
-# Fields that are true without a value.
-_TRUE_WITHOUT_VALUE = ("allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks", "replicas")
+# Fields that are true, or at least 1, without a value.
+_NOT_FALSE_BY_DEFAULT = (
+    *("allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks", "replicas", "enabled"),
+)
 _ORDERED = ("args", "command")
 # Fields with quantities.
 _QUANTITIES = frozenset(
@@ -113,7 +116,7 @@ def unknown_fields(value: Any, path: str = "") -> Iterator[str]:
 def _compare(planned: Any, live: Any, path: Path, kind: str) -> Iterator[FieldDifference]:
     if isinstance(planned, Unknown) or (live is None and _means_nothing(planned, path)):
         return
-    if isinstance(planned, Mapping) and live is None and path and not isinstance(path[-1], Member):
+    if isinstance(planned, Mapping) and planned and live is None and path and not isinstance(path[-1], Member):
         live = {}
     if isinstance(planned, Mapping) and isinstance(live, Mapping):
         for key, each in planned.items():
@@ -127,12 +130,25 @@ def _compare(planned: Any, live: Any, path: Path, kind: str) -> Iterator[FieldDi
 
 
 def _means_nothing(planned: Any, path: Path) -> bool:
-    """Whether a value means the same as no value. The API server drops such values of most fields."""
-    return planned in (None, {}, []) or (planned in ("", 0, False) and path[-1] not in _TRUE_WITHOUT_VALUE)
+    """Whether a value means the same as no value. The API server drops such values of most fields.
+
+    An empty selector selects everything, and no selector may select nothing. A limit of 0 allows nothing, and no limit
+    everything.
+    """
+    name = str(path[-1]) if path else ""
+    if planned == {}:
+        return name != "emptyDir" and (name == "nodeSelector" or not name.endswith("Selector"))
+    if planned == 0 and not isinstance(planned, bool) and _is_amount(path):
+        return False
+    return planned in (None, []) or (planned in ("", 0, False) and name not in _NOT_FALSE_BY_DEFAULT)
+
+
+def _is_amount(path: Path) -> bool:
+    return not _QUANTITIES.isdisjoint(each for each in path if isinstance(each, str))
 
 
 def _compare_lists(planned: list[Any], live: list[Any], path: Path, kind: str) -> Iterator[FieldDifference]:
-    was, now = _by_name(planned), _by_name(live)
+    was, now = _index_by_key(planned), _index_by_key(live)
     if was is None or now is None or not was:
         if not _have_same_members(planned, live, path, kind):
             yield FieldDifference(path, planned, live)
@@ -144,7 +160,7 @@ def _compare_lists(planned: list[Any], live: list[Any], path: Path, kind: str) -
         yield from (FieldDifference((*path, each), None, now[each]) for each in now if each not in was)
 
 
-def _by_name(members: list[Any]) -> dict[Member, Any] | None:
+def _index_by_key(members: list[Any]) -> dict[Member, Any] | None:
     """Return the items of a list by their identifying key; ``None`` if they have none, or share it."""
     found: dict[Member, Any] = {}
     for each in members:
@@ -193,7 +209,7 @@ def _is_same(planned: Any, live: Any, path: Path) -> bool:
     if path[:1] == ("data",):
         files = [parsed(each) for each in texts]
         return files[0] is not None and files[0] == files[1]
-    if _QUANTITIES.intersection(each for each in path if isinstance(each, str)):
+    if _is_amount(path):
         amounts = [decimal_value(each) for each in texts]
         return amounts[0] is not None and amounts[0] == amounts[1]
     times = [_seconds(each) for each in texts]
@@ -266,7 +282,7 @@ def last_writer(content: Mapping[str, Any], path: Path) -> tuple[str, str]:
     Source: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management (2026-11)
     """
     entries = mappings(mapping(content.get("metadata")).get("managedFields"))
-    owners = [each for each in entries if each.get("fieldsV1") and _owns(each["fieldsV1"], path)]
+    owners = [each for each in entries if (fields := mapping(each.get("fieldsV1"))) and _owns(fields, path)]
     last = max(owners, key=lambda each: str(each.get("time") or ""), default=None)
     return ("", "") if last is None else (str(last.get("manager") or ""), str(last.get("time") or ""))
 

@@ -39,9 +39,12 @@ _GROUP_FIELDS = (
     *("ScalingConfig", "InstanceTypes", "Labels", "Taints", "CapacityType", "AmiType", "DiskSize"),
     *("Version", "ReleaseVersion"),
 )
+# They identify a group, or don't change its nodes.
+_IDENTITY = ("ClusterName", "NodegroupName", "AutoScalingGroupName", "Tags")
 _SCALING = "ScalingConfig"
 # Sizes of a managed group, with the names that an Auto Scaling group and Cluster Autoscaler use.
 _SIZES = {"MinSize": ("MinSize", "minSize"), "MaxSize": ("MaxSize", "maxSize")}
+_SCALING_FIELDS = ("MinSize", "MaxSize", "DesiredCapacity")
 _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack-name"
 # eksctl adds labels with this prefix.
 _EKSCTL = "alpha.eksctl.io/"
@@ -65,6 +68,8 @@ def pool_differences(live: Live, cluster: Cluster, skipped: list[NotLooked], com
         skipped: List to which this adds the parts that aren't compared.
         compared: List to which this adds the groups that are compared.
     """
+    if cluster.pools and live.certainty("Node") is None:
+        skipped.append(NotLooked("labels and taints of nodes", "the list of kind Node isn't in the dump"))
     for pool in cluster.pools:
         if pool.kind in ("karpenter", "auto-mode"):
             have = live.object("NodePool", pool.name)
@@ -98,15 +103,13 @@ def _group_differences(
     have, name = groups[place], names[place]
     compared.append(f"node group {name}")
     scaling = [str(each.get("name")) for each in mappings(dig(dict(have.properties), "Resources", "autoScalingGroups"))]
-    planned = {key: pool.properties[key] for key in _GROUP_FIELDS if key in pool.properties}
-    if unknown := list(unknown_fields(dict(planned))):
-        skipped.append(NotLooked(f"node group {name}", f"{', '.join(unknown)}: the value is known at deployment only"))
+    planned = _planned_fields(f"node group {name}", pool, _GROUP_FIELDS, skipped)
     view = next((text for one in scaling if (text := autoscaler_view(live, "", one))), "")
     differs = set()
     for each in field_differences(planned, have.properties, _GROUP):
-        if str(each.path[-1]).startswith(_EKSCTL) or (
-            each.path[-1] == "DesiredSize" and _is_autoscaled(live, cluster, scaling)
-        ):
+        if str(each.path[-1]).startswith(_EKSCTL):
+            continue
+        if each.path[-1] == "DesiredSize" and _may_be_autoscaled(live, cluster, f"node group {name}", scaling, skipped):
             continue
         differs.add(each.path[-1])
         command = _group_command(have, each)
@@ -131,9 +134,30 @@ def _place(resource: Resource, name: Any, names: list[str], tags: list[dict[str,
     for place, each in enumerate(tags):
         if own == (each.get(_STACK), each.get(_LOGICAL_ID)):
             return place
-    # CloudFormation makes the name from the logical id.
-    alike = [place for place, each in enumerate(names) if own[1] and f"{own[1]}-" in each]
+    # CloudFormation makes the name from the logical id, and for an Auto Scaling group from the stack too.
+    alike = [place for place, each in enumerate(names) if own[1] and f"-{own[1]}-" in f"-{each}"]
     return alike[0] if len(alike) == 1 else None
+
+
+def _planned_fields(title: str, pool: Pool, fields: Iterable[str], skipped: list[NotLooked]) -> dict[str, Any]:
+    """Return the properties of a planned group that are compared, and list the others in `skipped`."""
+    planned = {key: pool.properties[key] for key in fields if key in pool.properties}
+    if unknown := list(unknown_fields(planned)):
+        skipped.append(NotLooked(title, f"{', '.join(unknown)}: the value is known at deployment only"))
+    if others := sorted({*pool.properties} - {*planned, *_IDENTITY}):
+        skipped.append(NotLooked(title, f"these properties aren't compared: {', '.join(others)}"))
+    return planned
+
+
+def _may_be_autoscaled(live: Live, cluster: Cluster, title: str, scaling: list[str], skipped: list[NotLooked]) -> bool:
+    """Whether Cluster Autoscaler sets the desired size of a group, or may set it, which is listed in `skipped`."""
+    if _is_autoscaled(live, cluster, scaling):
+        return True
+    if live.certainty("Deployment") is None:
+        why = "without the list of kind Deployment, Cluster Autoscaler may set the desired size"
+        skipped.append(NotLooked(title, why))
+        return True
+    return False
 
 
 def _is_autoscaled(live: Live, cluster: Cluster, scaling: Iterable[str]) -> bool:
@@ -189,6 +213,7 @@ def _set_in_group(name: str, found: FieldDifference) -> Repair:
     value = _lowered(found.planned) if first == "Taints" else found.planned
 
     def repair(dump: Dump) -> Dump:
+        """Return a dump in which AWS describes the group with the planned value."""
         groups = [
             (file, with_value(each, path, value) if mapping(each).get("nodegroupName") == name else each)
             for file, each in dump.aws.get("nodegroup", ())
@@ -218,7 +243,7 @@ def _sizes_behind(live: Live, planned: Mapping[str, Any], scaling: list[str], di
 
 
 def _other_size(live: Live, group: str, field: str, want: Any, has: Any) -> Found:
-    option = {"MinSize": "min-size", "MaxSize": "max-size", "DesiredCapacity": "desired-capacity"}[field]
+    option = dict(zip(_SCALING_FIELDS, ("min-size", "max-size", "desired-capacity"), strict=True))[field]
     name = shlex.quote(group)
     command = f"aws autoscaling update-auto-scaling-group --auto-scaling-group-name {name} --{option} {want}"
     view = autoscaler_view(live, "", group)
@@ -241,13 +266,16 @@ def _scaling_group_differences(
         )
         skipped.append(NotLooked(f"Auto Scaling group {resource.path}", why))
         return
-    compared.append(f"Auto Scaling group {names[place]}")
-    for field in ("MinSize", "MaxSize", "DesiredCapacity"):
-        want, has = pool.properties.get(field), groups[place].get(field)
+    name = names[place]
+    title = f"Auto Scaling group {name}"
+    compared.append(title)
+    skipped.append(NotLooked(f"nodes of {title}", "no label shows which nodes these are"))
+    for field, want in _planned_fields(title, pool, _SCALING_FIELDS, skipped).items():
+        has = groups[place].get(field)
         if want is None or isinstance(want, Unknown) or str(want) == str(has):
             continue
-        if field != "DesiredCapacity" or not _is_autoscaled(live, cluster, [names[place]]):
-            yield _other_size(live, names[place], field, want, has)
+        if field != "DesiredCapacity" or not _may_be_autoscaled(live, cluster, title, [name], skipped):
+            yield _other_size(live, name, field, want, has)
 
 
 # Nodes.
@@ -323,6 +351,7 @@ def _other_taint(live: Live, nodes: list[Object], taint: Taint, view: str, *, ad
     fix = f"{'Remove' if added else 'Add'} taint {taint}{' of' if added else ' to'} {made.object}, or change the plan"
 
     def planned(node: Object) -> list[dict[str, Any]]:
+        """Return the taints of a node without the taint, or with it."""
         kept = [each for each in mappings(node.spec.get("taints")) if object_taints([each])[0] != taint]
         return kept if added else [*kept, raw]
 
@@ -334,6 +363,7 @@ def _joined(repairs: Iterable[Repair]) -> Repair:
     every = list(repairs)
 
     def repair(dump: Dump) -> Dump:
+        """Return a dump after all repairs."""
         for each in every:
             dump = each(dump)
         return dump

@@ -128,6 +128,7 @@ def doctor_view(
     fails = any(each.causes for each in views) or any(each.stops for each in differences)
     # Without the list of pods, nothing is known about pods that aren't in the dump.
     unknown = any(_is_open(live, each) for each in diagnoses) or (not views and live.certainty("Pod") is None)
+    unknown = unknown or (comparison is not None and not comparison.compared)
     return DoctorView(
         outcome=outcome(fails=fails, unknown=unknown),
         at=live.time_text(live.now),

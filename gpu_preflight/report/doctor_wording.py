@@ -120,8 +120,11 @@ def plan_headline(view: DoctorView) -> str:
     """Return how many differences from the plan there are; empty without a plan."""
     if view.compared is None:
         return ""
+    if not view.compared and not view.differences:
+        return "Nothing of the plan was compared"
     found = count(len(view.differences), "difference") if view.differences else "No difference"
-    return f"{found} from the plan: {count(view.compared, 'planned object')} compared"
+    rest = f"; not compared: {count(len(view.not_compared), 'part')}" if view.not_compared else ""
+    return f"{found} from the plan: {count(view.compared, 'planned object')} compared{rest}"
 
 
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:

@@ -515,8 +515,10 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
     )
 
     for each in view.diagnoses:
-        title = each.headline if len(view.diagnoses) > 1 else "Causes"
-        yield tag("section", tag("h2", title), _doctor_rows(rows(each, view.at)))
+        title = "Causes" if each.causes else "Simulation and messages"
+        title = each.headline if len(view.diagnoses) > 1 else title
+        if listed := list(rows(each, view.at)):
+            yield tag("section", tag("h2", title), _doctor_rows(listed))
     if headline := plan_headline(view):
         parts = [tag("h2", headline)]
         for one in view.differences:

@@ -473,7 +473,8 @@ def _doctor(view: DoctorView) -> Iterator[str]:
     for each in view.diagnoses:
         if len(view.diagnoses) > 1:
             yield f"#### {escape_markdown(each.headline, longest=_LONGEST_HEADLINE)}"
-        yield table(("", ""), _doctor_cells(rows(each, view.at)))
+        if cells := _doctor_cells(rows(each, view.at)):
+            yield table(("", ""), cells)
     if headline := plan_headline(view):
         yield f"### {headline}"
     for one in view.differences:

@@ -162,3 +162,13 @@ def test_the_page_has_no_table_of_causes_which_a_narrow_window_would_cut(tmp_pat
     assert "<table" not in page
     assert '<dt>cause</dt><dd class="answer no">P9' in page
     assert "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize(("form", "empty"), [("html", '<dl class="rows"></dl>'), ("markdown", "|  |  |")])
+def test_a_pod_that_runs_has_no_empty_table(form: str, empty: str, tmp_path: Path) -> None:
+    bound = pod("done", spec={"nodeName": "gone"}, status={"phase": "Running"})
+
+    done = Done("doctor", _write(tmp_path, pods=[bound]), "done", "--format", form)
+
+    assert "Pod default/done runs" in done.out
+    assert empty not in done.out
