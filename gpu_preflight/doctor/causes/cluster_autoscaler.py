@@ -24,7 +24,7 @@ from gpu_preflight.doctor.capacity import (
     is_ready,
     needs_node,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, weaker
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.reading.objects import Object
@@ -50,17 +50,24 @@ _STATES = (
     ("max total nodes in cluster reached", "C9"),
     ("max cluster", "C9"),
 )
-# Events about the status ConfigMap: reason, cause, fault, fix.
+# Events about the status ConfigMap, by their reason.
 _CLUSTER_EVENTS = (
-    ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "raise --max-nodes-total"),
-    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "repair the nodes that aren't ready"),
+    Symptom("C9", ("MaxNodesTotalReached",), "has reached --max-nodes-total", "raise --max-nodes-total"),
+    Symptom(
+        "C10", ("ClusterUnhealthy",), "stops, because too many nodes aren't ready", "repair the nodes that aren't ready"
+    ),
 )
 _GROUP_EVENTS = (
-    ("ScaleUpFailed", "C11", "AWS added no instance to {}", "read the activities of the Auto Scaling group"),
-    ("ScaleUpTimedOut", "C12", "New nodes of {} didn't register in time", "find out why the instances don't join"),
-    (
-        "FailedToScaleUpGroup",
+    Symptom("C11", ("ScaleUpFailed",), "AWS added no instance to {}", "read the activities of the Auto Scaling group"),
+    Symptom(
+        "C12",
+        ("ScaleUpTimedOut",),
+        "New nodes of {} didn't register in time",
+        "find out why the instances don't join",
+    ),
+    Symptom(
         "C13",
+        ("FailedToScaleUpGroup",),
         "AWS rejects the scale-up of {}",
         "grant the role of Cluster Autoscaler the action",
     ),
@@ -283,9 +290,10 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
         yield Cause("C10", _STATUS, message, "proven", shown, "repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):
-        for reason, id, fault, fix in _CLUSTER_EVENTS:
-            if event.reason == reason:
-                yield Cause(id, _STATUS, f"Cluster Autoscaler {fault}", "likely", (live.event_evidence(event),), fix)
+        for symptom in _CLUSTER_EVENTS:
+            if event.reason in symptom.texts:
+                message, shown = f"Cluster Autoscaler {symptom.fault}", (live.event_evidence(event),)
+                yield Cause(symptom.id, _STATUS, message, "likely", shown, symptom.fix)
 
 
 def _recent(live: Live) -> list[Event]:
@@ -297,11 +305,15 @@ def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
     clock = Clock("Cluster Autoscaler gives up on nodes that don't register", "", "15 minutes", _FLAGS)
     for event in _recent(live):
         own = next((each for each in fitting if each.scaling_group and each.scaling_group in event.message), None)
-        for reason, id, fault, fix in _GROUP_EVENTS:
-            if event.reason == reason and own is not None:
+        for symptom in _GROUP_EVENTS:
+            if event.reason in symptom.texts and own is not None:
                 confidence: Confidence = "proven" if dig(own.status, "scaleUp", "status") == "Backoff" else "likely"
-                message, waits = f"{fault.format(own.title)}: {event.message}", clock if id == "C12" else None
-                yield Cause(id, own.title, message, confidence, (live.event_evidence(event),), fix, clock=waits)
+                message, waits = (
+                    f"{symptom.fault.format(own.title)}: {event.message}",
+                    clock if symptom.id == "C12" else None,
+                )
+                shown = (live.event_evidence(event),)
+                yield Cause(symptom.id, own.title, message, confidence, shown, symptom.fix, clock=waits)
 
 
 def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Cause]:

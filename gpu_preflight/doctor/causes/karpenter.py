@@ -24,7 +24,7 @@ from gpu_preflight.doctor.capacity import (
     pool_verdicts,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, first_symptom
 from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target, title
 from gpu_preflight.doctor.patches import command, patch_command, tolerating
 from gpu_preflight.model.answer import Answer
@@ -34,21 +34,19 @@ from gpu_preflight.remedies.change import Change
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(Symptom):
     """A fault that Karpenter reports about a NodePool; ``kinds`` are the simulated reasons that agree with it."""
 
-    id: str
-    texts: tuple[str, ...]
-    kinds: tuple[str, ...]
-    message: str
-    fix: str
+    kinds: tuple[str, ...] = ()
 
 
 _CLAIMS = ("Dynamic Resource Allocation requirements that are not", "dynamic resource")
+_TAINTS = ("did not tolerate taint",)
+_TOPOLOGY, _VOLUMES = ("unsatisfiable topology",), ("incompatible volume",)
+_RESOURCES = ("no instance type has enough resources",)
 _LIMITS = ("exceed limits for nodepool", "node limits have been exhausted")
 _LABELS = ("does not have known values", "specify a well known label")
 _OFFERINGS = ("no instance type has the required offering", "had enough resources, had a required offering")
-_LARGER = "add a larger instance type to the NodePool, or request less"
 _TOO_SMALL = "has no instance type that is large enough for the pod and the DaemonSets"
 _NO_TYPE = "correct the requirements of the NodePool: architecture, instance types and GPU must belong together"
 _ADD_LABEL = "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector"
@@ -58,45 +56,20 @@ _ZONES = "allow the zones of the constraint in the NodePool, or relax the constr
 _WAIT = "allow more zones, instance types or capacity types, or wait"
 _OTHER_GROUP = "use a managed node group for pods with resource claims"
 # One part of the event is about one NodePool. The first text that matches counts.
-_FAULTS = tuple(
-    _Fault(*each)
-    for each in (
-        ("K14", _CLAIMS, ("claim",), "doesn't support the resource claims of the pod", _OTHER_GROUP),
-        ("K11", _LIMITS, ("limit",), "has reached its limits", "raise its spec.limits"),
-        (
-            "K7",
-            ("did not tolerate taint",),
-            ("taint",),
-            "has a taint that the pod doesn't tolerate",
-            "add the toleration",
-        ),
-        ("K5", _LABELS, ("label",), "doesn't know a label that the pod selects", _ADD_LABEL),
-        ("K16", ("unsatisfiable topology",), ("topology",), "can't meet a topology constraint of the pod", _ZONES),
-        (
-            "K16",
-            ("incompatible volume",),
-            ("volume",),
-            "excludes the zone of the pod's volume",
-            "allow its zone in the pool",
-        ),
-        (
-            "K8",
-            ("no instance type has enough resources",),
-            ("resource",),
-            _TOO_SMALL,
-            "add a larger type, or request less",
-        ),
-        ("K9", ("filtered out all",), (), "has requirements that no instance type meets", _NO_TYPE),
-        ("K10", _OFFERINGS, (), "has no offering for the pod now", _WAIT),
-        (
-            "K9",
-            ("no instance type",),
-            ("label", "resource"),
-            "excludes every instance type that the pod accepts",
-            _WIDEN,
-        ),
-        ("K6", ("incompatible requirements, key",), ("label",), "excludes a value that the pod selects", _ADD_VALUE),
-    )
+_FAULTS = (
+    _Fault("K14", _CLAIMS, "doesn't support the resource claims of the pod", _OTHER_GROUP, ("claim",)),
+    _Fault("K11", _LIMITS, "has reached its limits", "raise its spec.limits", ("limit",)),
+    _Fault("K7", _TAINTS, "has a taint that the pod doesn't tolerate", "add the toleration", ("taint",)),
+    _Fault("K5", _LABELS, "doesn't know a label that the pod selects", _ADD_LABEL, ("label",)),
+    _Fault("K16", _TOPOLOGY, "can't meet a topology constraint of the pod", _ZONES, ("topology",)),
+    _Fault("K16", _VOLUMES, "excludes the zone of the pod's volume", "allow its zone in the pool", ("volume",)),
+    _Fault("K8", _RESOURCES, _TOO_SMALL, "add a larger type, or request less", ("resource",)),
+    _Fault("K9", ("filtered out all",), "has requirements that no instance type meets", _NO_TYPE),
+    _Fault("K10", _OFFERINGS, "has no offering for the pod now", _WAIT),
+    _Fault(
+        "K9", ("no instance type",), "excludes every instance type that the pod accepts", _WIDEN, ("label", "resource")
+    ),
+    _Fault("K6", ("incompatible requirements, key",), "excludes a value that the pod selects", _ADD_VALUE, ("label",)),
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
@@ -214,7 +187,7 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
     # The simulation tolerates some taints that the pod doesn't.
     near = {each.name for each in pools} or {each.pool.name for each in results if each.distance == best}
     for part in parts:
-        fault = next((each for each in _FAULTS if any(text in part for text in each.texts)), None)
+        fault = first_symptom(_FAULTS, part)
         if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
             # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
             continue
@@ -233,7 +206,7 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
             continue
         subject = title(subjects[0]) if subjects else "Karpenter"
         confidence: Confidence = "proven" if agreeing and not is_old else "likely"
-        message = f"{subject} {fault.message}: {part.partition(', requirements=')[0]}"
+        message = f"{subject} {fault.fault}: {part.partition(', requirements=')[0]}"
         source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
         clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", source)
         waits = clock if fault.id == "K10" else None
