@@ -132,4 +132,4 @@ def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
         message = f"{pod.title} claims devices that the DRA driver of node {node} can't prepare: {detail}"
         fix = "read the log of the DRA driver's kubelet plugin on the node"
-        yield Cause("G23", pod.title, message, "proven", (live.event_evidence(failed),), fix)
+        yield Cause("G23", pod.title, message, "likely", (live.event_evidence(failed),), fix)

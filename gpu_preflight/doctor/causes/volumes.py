@@ -95,9 +95,9 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     fix = "delete the other pod, or use a volume that several nodes can mount"
     command = kubectl("delete", users[0]) if users else ""
     nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
-    return Cause(
-        "V7", f"volume {name}", message, "proven", (live.event_evidence(event), *nodes), fix, command, clock=clock
-    )
+    sure: Confidence = "proven" if users else "likely"
+    evidence = (live.event_evidence(event), *nodes)
+    return Cause("V7", f"volume {name}", message, sure, evidence, fix, command, clock=clock)
 
 
 def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
@@ -136,7 +136,7 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
     detail = event.message.partition(" : ")[2] or event.message
     name = _name(event)
     message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
-    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.event_evidence(event),), fix)
+    yield Cause("V9", f"volume {name}", message, "likely", (live.event_evidence(event),), fix)
 
 
 def _name(event: Event) -> str:
