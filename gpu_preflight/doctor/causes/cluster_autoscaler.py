@@ -90,7 +90,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     parts = [(int(each[1]), each[2]) for each in _PART.finditer(refusal.message.partition(":")[2])] if refusal else []
     # The ConfigMap outlives Cluster Autoscaler, so an old status proves nothing.
-    sure: Confidence = "likely" if _age(live, status) > _OLD_SECONDS else "proven"
+    age = _age(live, status)
+    sure: Confidence = "proven" if age is not None and age <= _OLD_SECONDS else "likely"
     for cause in (
         *_undiscovered(live, status, refusal, every),
         *_states(live, refusal, parts, fitting or fitting_groups(live, target, with_taints=False)),
@@ -104,8 +105,13 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
         fix = "raise the priority of the pod, or lower --expendable-pods-priority-cutoff"
-        shown = (Evidence(target.title, "spec.priority", str(priority)),)
-        yield Cause("C15", target.title, message, "likely", shown, fix, excluded=("The pod has no event of it",))
+        shown, has_events = (
+            (Evidence(target.title, "spec.priority", str(priority)),),
+            live.certainty("Event") is not None,
+        )
+        excluded = ("The pod has no event of it",) if has_events else ()
+        sure = "likely" if has_events else "possible"
+        yield Cause("C15", target.title, message, sure, shown, fix, excluded=excluded)
 
 
 def _stopped(
@@ -113,9 +119,10 @@ def _stopped(
 ) -> Iterator[Cause]:
     """C1 and C2: it doesn't run, or its loop doesn't."""
     age = _age(live, status)
+    is_old = age is not None and age > _OLD_SECONDS
     old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
     if deployment is None:
-        if live.certainty("Deployment") is not None and age > _OLD_SECONDS and fitting:
+        if live.certainty("Deployment") is not None and is_old and fitting:
             message = "Cluster Autoscaler has no Deployment, and its status is old"
             yield Cause("C1", _STATUS, message, "likely", old, "install Cluster Autoscaler")
         return
@@ -128,17 +135,19 @@ def _stopped(
         fix = "give its ClusterRole list and watch for each resource that its log reports as forbidden"
         logged = (*logged, *controller_logs(live, deployment, "is forbidden: User"))
         yield Cause("C2", title, message, "likely", logged, fix, excluded=("Its pod is ready",))
-    elif not is_reported and age > _OLD_SECONDS:
-        message = f"Cluster Autoscaler hasn't written its status for {int(age // 60)} minutes, and its pod is ready"
+    elif not is_reported and is_old:
+        message = (
+            f"Cluster Autoscaler hasn't written its status for {int((age or 0) // 60)} minutes, and its pod is ready"
+        )
         fix = "read its log: it may not be the leader, or its loop hangs"
         command = f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}"
         yield Cause("C1", title, message, "likely", old, fix, command)
 
 
-def _age(live: Live, status: Mapping[str, Any]) -> float:
-    """Return the seconds since Cluster Autoscaler wrote its status."""
+def _age(live: Live, status: Mapping[str, Any]) -> float | None:
+    """Return the seconds since Cluster Autoscaler wrote its status; ``None`` without a time."""
     written = parse_time(str(status.get("time") or "").replace(" UTC", "").replace(" +0000", "+00:00"))
-    return live.seconds_since(written) or 0
+    return live.seconds_since(written)
 
 
 def _undiscovered(
@@ -285,8 +294,10 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
     if health.get("status") == "Unhealthy" or "no ready nodes" in str(status.get("message")):
         counts = mapping(dig(health, "nodeCounts", "registered"))
         shown = (Evidence(_STATUS, "data.status.clusterWide.health.status", str(health.get("status"))),)
-        ready = f"{counts.get('ready', 0)} of {counts.get('total', 0)} nodes are ready"
-        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {ready}"
+        numbers = [counts.get(each, "an unknown number") for each in ("ready", "total")]
+        message = (
+            f"Cluster Autoscaler stops, because the cluster is unhealthy: {numbers[0]} of {numbers[1]} nodes are ready"
+        )
         yield Cause("C10", _STATUS, message, "proven", shown, "repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):

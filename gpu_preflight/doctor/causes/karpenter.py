@@ -7,16 +7,21 @@ pkg/controllers/nodeclass
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from shlex import quote
 
-from gpu_facts.labels import CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
+from gpu_facts.labels import CAPACITY_TYPE, COMPUTE_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import resources
+from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.doctor.capacity import (
+    capacity_types,
     controller,
     controller_faults,
     controller_logs,
     fitting_groups,
+    groups,
+    has_unseen_groups,
     intolerable,
     needs_node,
     node_pools,
@@ -24,12 +29,13 @@ from gpu_preflight.doctor.capacity import (
     pool_verdicts,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, first_symptom
-from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target, title
-from gpu_preflight.doctor.patches import command, patch_command, tolerating
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, first_symptom, weaker
+from gpu_preflight.doctor.causes.device_plugins import device_manager
+from gpu_preflight.doctor.live import Event, Live, Target, title
+from gpu_preflight.doctor.patches import command, kubectl, patch_command, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_preflight.reading.unknown import dig, mapping
 from gpu_preflight.remedies.change import Change
 
 
@@ -126,7 +132,8 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
         message = "Karpenter runs, and the cluster has no NodePool"
-        yield Cause("K2", deployment.title, message, certainty, shown, "create a NodePool with GPU instance types")
+        sure: Confidence = weaker(certainty, "likely" if has_unseen_groups(live) else "proven")
+        yield Cause("K2", deployment.title, message, sure, shown, "create a NodePool with GPU instance types")
     for pool in pools:
         valid = live.condition(pool, "ValidationSucceeded")
         if valid is not None and valid.status == "False":
@@ -143,19 +150,19 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     echo, found = live.condition(pool, "NodeClassReady"), live.object(kind, name)
     echoed = [live.condition_evidence(pool, echo)] if echo is not None and echo.status == "False" else []
     id = "M3" if _is_automatic(pool) else "K3"
-    if found is None:
-        is_absent = echo is not None and echo.reason == "NodeClassNotFound"
+    ready = live.condition(found, "Ready") if found is not None else None
+    if found is None or ready is None:
+        is_absent = found is None and echo is not None and echo.reason == "NodeClassNotFound"
         if echo is not None and echoed and not is_absent:
             message = f"{kind} {name} of NodePool {pool.name} isn't ready: {echo.message or echo.reason}"
             yield Cause(id, title(pool), message, "likely", tuple(echoed), f"repair {kind} {name}")
-        elif is_absent or live.certainty(kind) is not None:
+        elif found is None and (is_absent or live.certainty(kind) is not None):
             confidence: Confidence = "proven" if is_absent and live.certainty(kind) == "proven" else "likely"
             message = f"NodePool {pool.name} refers to {kind} {name}, which doesn't exist"
             shown = tuple(echoed) or (Evidence(title(pool), "spec.template.spec.nodeClassRef.name", name),)
             yield Cause(id, title(pool), message, confidence, shown, f"create {kind} {name}, or correct nodeClassRef")
         return
-    ready = live.condition(found, "Ready")
-    if ready is None or ready.status == "True":
+    if ready.status == "True":
         return
     bad = [each for each in live.conditions(found) if each.type != "Ready" and each.reason != "DependenciesNotReady"]
     first = next((each for each in bad if each.status == "False"), ready)
@@ -164,7 +171,7 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     is_current = first.status == "False" and first.generation in (None, dig(found.content, "metadata", "generation"))
     message = f"{kind} {name} of NodePool {pool.name} isn't ready: {first.message or first.reason}"
     fix = _CLASS_FIXES[id].format(kind=kind, type=first.type, reason=first.reason)
-    describe = f"kubectl describe {kind.lower()} {quote(name)}"
+    describe = kubectl("describe", found)
     shown = (live.condition_evidence(found, first), *echoed)
     yield Cause(id, title(found), message, "proven" if is_current else "likely", shown, fix, describe)
 
@@ -181,7 +188,8 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         yield from _simulated(live, target, pools, every)
         return
     parts = event.message.partition("Failed to schedule pod, ")[2].split("; ")
-    is_old = (live.seconds_since(event.time) or 0) > _REPEATED_SECONDS
+    age = live.seconds_since(event.time)
+    is_old = age is None or age > _REPEATED_SECONDS
     results = pool_verdicts(live, target)
     best = min((each.distance for each in results), default=None)
     # The simulation tolerates some taints that the pod doesn't.
@@ -281,8 +289,7 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
     if _report(live, target) is not None or nominated_claim(live, target):
         return
     for pool in pools:
-        requirements = mappings(dig(pool.spec, "template", "spec", "requirements"))
-        values = [each for one in requirements if one.get("key") == CAPACITY_TYPE for each in items(one.get("values"))]
+        values = capacity_types(pool)
         if "reserved" in values and (logged or values == ["reserved"]):
             shown = logged or [Evidence(title(pool), f"spec.template.spec.requirements[{CAPACITY_TYPE}]", "reserved")]
             fix = "extend the reservation, or allow on-demand in the NodePool"
@@ -290,17 +297,29 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
             yield Cause("K15", title(pool), message, "likely" if logged else "possible", tuple(shown), fix)
 
 
+def _without_groups(live: Live) -> Confidence:
+    """Return how certain it is that NodePools are the only way to a node with GPUs."""
+    has_nodes = any(
+        name.startswith(NVIDIA) and count for each in live.nodes for name, count in live.capacity(each).items()
+    )
+    if has_nodes or any(each.gpus for each in groups(live)):
+        return "possible"
+    needed = [live.certainty(each) or "possible" for each in ("NodePool", "Node", "Deployment")]
+    return reduce(weaker, needed, "likely" if has_unseen_groups(live) else "proven")
+
+
 def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Cause]:
     """M1, M2 and M4."""
     auto, certainty = [each for each in every if _is_automatic(each)], live.certainty("NodePool")
     if not auto or not target.read.asks_for_gpu:
         return
-    wrong = [each for each in target.selected_keys if each.startswith("karpenter.k8s.aws/")]
+    unmet = [each.key for each, answer in target.read.selection.unmet({}) if answer is Answer.NO]
+    wrong = [each for each in unmet if each.startswith(f"{KARPENTER_AWS_DOMAIN}/")]
     if len(auto) == len(every) and all(each.name in _BUILT_IN for each in auto) and certainty is not None:
         shown = tuple(Evidence(title(each), "", "built into EKS Auto Mode") for each in auto)
         message = "EKS Auto Mode has only its built-in NodePools, which have no GPU types, and the pod requests GPUs"
         fix = "create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
-        yield Cause("M1", title(auto[0]), message, certainty, shown, fix)
+        yield Cause("M1", title(auto[0]), message, _without_groups(live), shown, fix)
     elif wrong:
         right = wrong[0].replace(KARPENTER_AWS_DOMAIN, EKS_DOMAIN)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
@@ -308,9 +327,10 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         shown = (Evidence(target.title, "spec", wrong[0]), *([live.event_evidence(event)] if event else []))
         confidence: Confidence = "proven" if len(auto) == len(every) and certainty == "proven" else "likely"
         yield Cause("M2", target.title, message, confidence, shown, f"select {right}")
-    nodes = {each.name for each in live.nodes if each.labels.get(f"{EKS_DOMAIN}/compute-type") == "auto"}
+    nodes = {each.name for each in live.nodes if each.labels.get(COMPUTE_TYPE) == "auto"}
     for each in live.objects("DaemonSet"):
-        is_plugin = DEVICE_PLUGINS in str(each.spec) and "nvidia" in str(each.spec)
+        manager = device_manager(mapping(dig(each.spec, "template", "spec")), each.name)
+        is_plugin = manager is not None and manager.device == GPU
         there = [pod for pod in live.owned(each, "Pod") if pod.spec.get("nodeName") in nodes] if is_plugin else []
         if there:
             message = f"{title(each)} runs on nodes of EKS Auto Mode, which have a device plugin of their own"

@@ -10,14 +10,15 @@ import shlex
 from collections.abc import Iterator
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
-from gpu_facts.labels import ZONE
+from gpu_facts.labels import KUEUE_QUEUE, ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.doctor.cause import Cause, Evidence, Symptom, weaker
+from gpu_preflight.doctor.causes.volumes import claim_names
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import dig, known_text, mappings
 
 _DEFAULT = "default-scheduler"
 _FARGATE = "fargate-scheduler"
@@ -78,7 +79,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 
 def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
-    queued = live.objects("Workload", target.namespace) if target.read.gates else []
+    has_queue = target.read.gates and any(KUEUE_QUEUE in each.labels for each in (pod, *target.owners))
+    queued = live.objects("Workload", target.namespace) if has_queue else []
     gates = [each for each in target.read.gates if not (queued and each.startswith(_KUEUE))]
     if gates:
         condition = live.condition(pod, "PodScheduled")
@@ -199,15 +201,8 @@ def _other_pod_cause(live: Live, target: Target, symptom: Symptom, evidence: Evi
     return Cause(symptom.id, target.title, text, "proven" if len(shown) > 1 else "likely", tuple(shown), fix)
 
 
-def _claims(target: Target) -> list[str]:
-    volumes = mappings(target.spec.get("volumes"))
-    names = [dig(each, "persistentVolumeClaim", "claimName") for each in volumes]
-    own = [f"{target.named.name}-{each.get('name')}" for each in volumes if mapping(each.get("ephemeral"))]
-    return [each for each in (*names, *own) if isinstance(each, str)]
-
-
 def _zoned_volumes(live: Live, target: Target) -> Iterator[tuple[str, list[str]]]:
-    for name in _claims(target):
+    for name in claim_names(target.named):
         claim = live.object("PersistentVolumeClaim", name, target.namespace)
         volume = claim and live.object("PersistentVolume", str(claim.spec.get("volumeName")))
         terms = mappings(dig(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms")) if volume else []
@@ -231,9 +226,9 @@ def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence)
         fix = "create the claim, or correct claimName of the pod"
         yield Cause("V1", target.title, text, live.certainty("PersistentVolumeClaim") or "likely", (evidence,), fix)
     elif "unbound immediate PersistentVolumeClaims" in message:
-        for name in _claims(target):
+        for name in claim_names(target.named):
             claim = live.object("PersistentVolumeClaim", name, target.namespace)
-            if claim is None or dig(claim.content, "status", "phase") == "Bound":
+            if claim is None or dig(claim.content, "status", "phase") in (None, "Bound"):
                 continue
             events = [
                 each for each in live.object_events(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")
