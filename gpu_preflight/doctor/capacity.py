@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
-from shlex import quote
 from typing import Any
 
-from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL
+from gpu_facts.hardware.catalogue import catalogue, may_be_newer
+from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass, regex
-from gpu_facts.resources import NVIDIA
+from gpu_facts.quantities import resources
+from gpu_facts.resources import GPU
 from gpu_preflight.doctor.cause import Evidence
 from gpu_preflight.doctor.dump import parse_time
-from gpu_preflight.doctor.live import Event, Live, Target
+from gpu_preflight.doctor.live import PASSING_TAINTS, Event, Live, Target
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.label_values import exactly
 from gpu_preflight.model.taints import Taint, object_taints, untolerated
@@ -31,9 +32,9 @@ _OTHER_KINDS = ("limit", "autoscaler", "pool", "claim", "refused", "program", "r
 # Names of Auto Scaling groups of EKS: eks-NAME-UUID.
 _EKS_NAME = regex(r"eks-(.+?)-[0-9a-f]{4,8}(-[0-9a-f]{4}){0,3}(-[0-9a-f]{12})?$")
 _TEMPLATE_GPUS = "k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/"
-# Taints that a node has only while it isn't ready.
-_SYSTEM_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/")
 _KARPENTER_KINDS = ("karpenter", "auto-mode")
+# GPUs of a node that has some, if their number isn't known. More than any EC2 type has.
+_MANY = 99
 # Events expire after an hour. A launch that failed earlier than this may have succeeded since then.
 RECENT_SECONDS = 1800
 
@@ -82,13 +83,13 @@ class Group:
 
     @property
     def gpus(self) -> int | None:
-        """Max GPUs of its nodes; ``None`` if its instance types aren't known."""
-        known = [catalogue().get(each) for each in self.instance_types]
-        if known:
-            return max(0 if row is None else max(row.gpus, row.ec2_gpus) for row in known)
+        """Max GPUs of its nodes, which may share them; ``None`` if neither its nodes nor its types are known."""
+        seen = [resources(dig(each.content, "status", "capacity")).get(GPU, 0) for each in self.nodes]
+        if self.instance_types:
+            return max([*seen, *map(_gpus_of_type, self.instance_types)])
         if any(each.startswith(_TEMPLATE_GPUS) for each in self.tags) or "NVIDIA" in str(self.managed.get("amiType")):
-            return 99
-        return None
+            return _MANY
+        return max(seen, default=0) or None
 
     @property
     def max_size(self) -> int | None:
@@ -121,13 +122,12 @@ class Group:
 
     def accepts(self, target: Target, *, with_taints: bool = True) -> bool:
         """Whether its nodes could take a pod, as far as that is known."""
-        wanted = max([0, *(count for name, count in target.devices.items() if name == f"{NVIDIA}gpu")])
-        if target.read.asks_for_gpu and self.gpus is not None and self.gpus < max(wanted, 1):
+        if target.read.asks_for_gpu and self.gpus is not None and self.gpus < max(target.devices.get(GPU, 0), 1):
             return False
         if not with_taints:
             return True
         written = self.managed.get("taints") if self.managed else self.nodes[0].spec.get("taints") if self.nodes else ()
-        taints = [each for each in object_taints(written) if not each.key.startswith(_SYSTEM_TAINTS)]
+        taints = [each for each in object_taints(written) if not each.key.startswith(PASSING_TAINTS)]
         if untolerated(target.read.tolerations, taints):
             return False
         labels = {**(self.nodes[0].labels if self.nodes else {}), **mapping(self.managed.get("labels"))}
@@ -136,6 +136,12 @@ class Group:
         known = {str(key): exactly(str(value)) for key, value in labels.items()}
         unmet = [one for one, answer in target.read.selection.unmet(known) if answer is Answer.NO]
         return not any(one.key in known or self.nodes for one in unmet)
+
+
+def _gpus_of_type(name: str) -> int:
+    """Return the GPUs of an EC2 type; many, if it may be a GPU type that is newer than the catalogue."""
+    row = catalogue().get(name)
+    return (_MANY if may_be_newer(name) else 0) if row is None else max(row.gpus, row.ec2_gpus)
 
 
 def _first_number(*values: Any) -> int | None:
@@ -215,15 +221,8 @@ def needs_node(live: Live, target: Target) -> bool:
 
 def _has_more_rules(target: Target) -> bool:
     """Whether the scheduler applies rules to a pod that a comparison with each node alone doesn't have."""
-    affinity = mapping(target.spec.get("affinity"))
-    volumes = (each for each in mappings(target.spec.get("volumes")) if each.get("persistentVolumeClaim"))
-    named = ("resourceClaims", "topologySpreadConstraints")
-    return bool(
-        any(target.spec.get(each) for each in named)
-        or affinity.get("podAffinity")
-        or affinity.get("podAntiAffinity")
-        or any(volumes)
-    )
+    pod = target.read
+    return bool(pod.claims or pod.spreads or pod.apart or pod.beside or any(each.is_claimed for each in pod.volumes))
 
 
 def pool_verdicts(live: Live, target: Target) -> list[PoolVerdict]:
@@ -251,6 +250,13 @@ def node_pools(live: Live, target: Target) -> list[Object]:
     return [each for each in every if each.name in names]
 
 
+def capacity_types(pool: Object) -> list[str]:
+    """Return the capacity types that a NodePool requires, such as ``reserved``; empty without a requirement."""
+    every = mappings(dig(pool.spec, "template", "spec", "requirements"))
+    own = [each for each in every if each.get("key") == CAPACITY_TYPE and each.get("operator") == "In"]
+    return [str(value) for each in own for value in items(each.get("values"))]
+
+
 def intolerable(pool: Object, target: Target) -> tuple[Taint, ...]:
     """Return the taints of a NodePool that a pod doesn't tolerate. The simulation adds tolerations, as EKS does."""
     taints = object_taints(dig(pool.spec, "template", "spec", "taints"))
@@ -265,6 +271,12 @@ def fitting_groups(live: Live, target: Target, *, with_taints: bool = True) -> l
     found = [each for each in groups(live) if each.accepts(target, with_taints=with_taints)]
     certain = [each for each in found if each.gpus]
     return certain or found
+
+
+def has_unseen_groups(live: Live) -> bool:
+    """Whether Cluster Autoscaler may know node groups that the dump doesn't show, because they have no node."""
+    may_run = live.certainty("Deployment") is None or controller(live, "cluster-autoscaler") is not None
+    return may_run and not live.autoscaler_status.get("nodeGroups")
 
 
 def joining_nodes(live: Live, target: Target) -> list[Object]:
@@ -367,11 +379,13 @@ class ControllerFault:
 
 def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
     """Return why no pod of a controller works; ``None`` if one works."""
-    wanted = deployment.spec.get("replicas", 1)
-    ready = dig(deployment.content, "status", "readyReplicas") or 0
+    wanted, status = deployment.spec.get("replicas", 1), mapping(deployment.content.get("status"))
+    ready = status.get("readyReplicas") or 0
     pods = controller_pods(live, deployment)
     broken = [each for each in pods if not live.is_fine(each)]
-    if ready and (not pods or len(broken) < len(pods)):
+    # Without pods and status, nothing is known.
+    works = len(broken) < len(pods) if pods else bool(ready or not status)
+    if works and wanted != 0:
         return None
     shown = [Evidence(deployment.title, "status.readyReplicas", f"{ready} of {wanted}")]
     for pod in broken[:1]:
@@ -382,8 +396,7 @@ def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
         ]
     text = "is scaled to 0" if wanted == 0 else f"has no ready pod, and wants {wanted}"
     fix = f"find out why pod {broken[0].name} isn't ready" if broken else f"start {deployment.name}"
-    command = f"kubectl describe deployment -n {quote(deployment.namespace)} {quote(deployment.name)}"
-    return ControllerFault(text, tuple(shown), fix, command)
+    return ControllerFault(text, tuple(shown), fix, kubectl("describe", deployment))
 
 
 def controller_logs(live: Live, deployment: Object, *texts: str) -> Iterator[Evidence]:

@@ -8,7 +8,8 @@ without the list of these objects, and at most likely if it isn't certain that t
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, TypeVar
 
 from gpu_facts.light import dataclass
 from gpu_preflight.remedies.change import Change
@@ -78,6 +79,31 @@ class Cause:
     change: Change | None = None
     excluded: tuple[str, ...] = ()
     clock: Clock | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Texts of a component, and the cause that they show.
+
+    Attributes:
+        id: Id of the cause.
+        texts: Parts of the component's text. One of them is enough.
+        fault: The fault, to follow its subject in a message.
+        fix: One action that removes the fault.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    fault: str
+    fix: str
+
+
+_AnySymptom = TypeVar("_AnySymptom", bound=Symptom)
+
+
+def first_symptom(table: Iterable[_AnySymptom], text: str) -> _AnySymptom | None:
+    """Return the first entry of a table with a part that a text contains; ``None`` without one."""
+    return next((each for each in table if any(part in text for part in each.texts)), None)
 
 
 def weaker(left: Confidence, right: Confidence) -> Confidence:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
-from gpu_facts.labels import COMPUTE_TYPE, NODE_POOL
+from gpu_facts.labels import COMPUTE_TYPE, EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, NODE_POOL, S3_NOT_READY
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, resources
 from gpu_facts.resources import NVIDIA
@@ -38,6 +38,16 @@ _RESOURCE_BY_KIND = {kind: resource for resource, kind in RESOURCES.items()}
 # Where a device plugin registers.
 # Source: kubernetes/kubernetes v1.36.2 pkg/kubelet/apis/deviceplugin/v1beta1/constants.go
 DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
+# Taints of a node's conditions.
+CONDITION_TAINTS = "node.kubernetes.io/"
+# Beginnings of taints that Kubernetes, autoscalers and drivers add to nodes and remove.
+# Sources: https://kubernetes.io/docs/reference/labels-annotations-taints/, kubernetes/autoscaler cluster-autoscaler
+# utils/taints, https://karpenter.sh/v1.14/concepts/disruption/ (2026-11)
+PASSING_TAINTS = (
+    *(CONDITION_TAINTS, "node.cloudprovider.kubernetes.io/", "karpenter.sh/", "ToBeDeletedByClusterAutoscaler"),
+    *("DeletionCandidateOfClusterAutoscaler", "node.cilium.io/"),
+    *(EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, S3_NOT_READY),
+)
 # Kinds whose pods are a workload of the user. DaemonSets run on each node.
 _TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "Job", "DaemonSet", "ReplicationController")
 

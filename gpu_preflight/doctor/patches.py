@@ -57,7 +57,7 @@ def patch_command(each: Object, body: Any) -> str:
 
 def kubectl(verb: str, each: Object, *options: str) -> str:
     """Return a command about an object, such as ``kubectl describe pod -n NAMESPACE NAME``."""
-    kind = () if verb in ("logs", "drain") else (each.kind.lower(),)
+    kind = () if verb in ("logs", "drain", "uncordon") else (each.kind.lower(),)
     place = ("-n", each.namespace) if dig(each.content, "metadata", "namespace") else ()
     return shlex.join(("kubectl", verb, *kind, *place, each.name, *options))
 

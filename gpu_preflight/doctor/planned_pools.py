@@ -26,7 +26,7 @@ from gpu_preflight.doctor.fields import (
     unknown_fields,
     with_value,
 )
-from gpu_preflight.doctor.live import Live, titles
+from gpu_preflight.doctor.live import PASSING_TAINTS, Live, titles
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.label_values import LabelValues
 from gpu_preflight.model.taints import Taint, node_group_taints, object_taints
@@ -48,13 +48,6 @@ _SCALING_FIELDS = ("MinSize", "MaxSize", "DesiredCapacity")
 _LOGICAL_ID, _STACK = "aws:cloudformation:logical-id", "aws:cloudformation:stack-name"
 # eksctl adds labels with this prefix.
 _EKSCTL = "alpha.eksctl.io/"
-# Taints that Kubernetes, autoscalers and drivers add to nodes and remove.
-# Sources: https://kubernetes.io/docs/reference/labels-annotations-taints/, kubernetes/autoscaler cluster-autoscaler
-# utils/taints, https://karpenter.sh/v1.14/concepts/disruption/ (2026-11)
-_PASSING = (
-    *("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "karpenter.sh/", "ToBeDeletedByClusterAutoscaler"),
-    *("DeletionCandidateOfClusterAutoscaler", "ebs.csi.aws.com/", "efs.csi.aws.com/", "node.cilium.io/"),
-)
 _UNREGISTERED = "karpenter.sh/unregistered"
 _MOST_NODES = 10
 
@@ -307,7 +300,7 @@ def _node_differences(
         if lacking and str(own[0].get(name, text)) == text:
             yield _other_label(live, lacking, name, text, view)
     planned = {*pool.taints, *pool.startup_taints}
-    extra = {each for node in nodes for each in live.taints(node) if not each.key.startswith(_PASSING)}
+    extra = {each for node in nodes for each in live.taints(node) if not each.key.startswith(PASSING_TAINTS)}
     for taint in sorted(extra, key=str):
         if not any(_is_same(one, taint) for one in (*planned, *own[1])):
             yield _other_taint(live, [each for each in nodes if taint in live.taints(each)], taint, view, added=True)

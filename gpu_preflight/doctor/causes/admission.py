@@ -164,7 +164,7 @@ def _scaler(live: Live, owner: Object) -> Object | None:
 
 def _fargate_causes(target: Target) -> Iterator[Cause]:
     pod = target.pod
-    if pod is None or target.node is not None:
+    if pod is None or target.node is not None or not target.read.asks_for_gpu:
         return
     profile = pod.labels.get("eks.amazonaws.com/fargate-profile")
     if pod.spec.get("schedulerName") == _FARGATE or profile:

@@ -24,7 +24,7 @@ from gpu_preflight.doctor.capacity import (
     is_ready,
     needs_node,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, weaker
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.reading.objects import Object
@@ -50,17 +50,24 @@ _STATES = (
     ("max total nodes in cluster reached", "C9"),
     ("max cluster", "C9"),
 )
-# Events about the status ConfigMap: reason, cause, fault, fix.
+# Events about the status ConfigMap, by their reason.
 _CLUSTER_EVENTS = (
-    ("MaxNodesTotalReached", "C9", "has reached --max-nodes-total", "raise --max-nodes-total"),
-    ("ClusterUnhealthy", "C10", "stops, because too many nodes aren't ready", "repair the nodes that aren't ready"),
+    Symptom("C9", ("MaxNodesTotalReached",), "has reached --max-nodes-total", "raise --max-nodes-total"),
+    Symptom(
+        "C10", ("ClusterUnhealthy",), "stops, because too many nodes aren't ready", "repair the nodes that aren't ready"
+    ),
 )
 _GROUP_EVENTS = (
-    ("ScaleUpFailed", "C11", "AWS added no instance to {}", "read the activities of the Auto Scaling group"),
-    ("ScaleUpTimedOut", "C12", "New nodes of {} didn't register in time", "find out why the instances don't join"),
-    (
-        "FailedToScaleUpGroup",
+    Symptom("C11", ("ScaleUpFailed",), "AWS added no instance to {}", "read the activities of the Auto Scaling group"),
+    Symptom(
+        "C12",
+        ("ScaleUpTimedOut",),
+        "New nodes of {} didn't register in time",
+        "find out why the instances don't join",
+    ),
+    Symptom(
         "C13",
+        ("FailedToScaleUpGroup",),
         "AWS rejects the scale-up of {}",
         "grant the role of Cluster Autoscaler the action",
     ),
@@ -83,7 +90,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     parts = [(int(each[1]), each[2]) for each in _PART.finditer(refusal.message.partition(":")[2])] if refusal else []
     # The ConfigMap outlives Cluster Autoscaler, so an old status proves nothing.
-    sure: Confidence = "likely" if _age(live, status) > _OLD_SECONDS else "proven"
+    age = _age(live, status)
+    sure: Confidence = "proven" if age is not None and age <= _OLD_SECONDS else "likely"
     for cause in (
         *_undiscovered(live, status, refusal, every),
         *_states(live, refusal, parts, fitting or fitting_groups(live, target, with_taints=False)),
@@ -97,8 +105,13 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
         fix = "raise the priority of the pod, or lower --expendable-pods-priority-cutoff"
-        shown = (Evidence(target.title, "spec.priority", str(priority)),)
-        yield Cause("C15", target.title, message, "likely", shown, fix, excluded=("The pod has no event of it",))
+        shown, has_events = (
+            (Evidence(target.title, "spec.priority", str(priority)),),
+            live.certainty("Event") is not None,
+        )
+        excluded = ("The pod has no event of it",) if has_events else ()
+        sure = "likely" if has_events else "possible"
+        yield Cause("C15", target.title, message, sure, shown, fix, excluded=excluded)
 
 
 def _stopped(
@@ -106,9 +119,10 @@ def _stopped(
 ) -> Iterator[Cause]:
     """C1 and C2: it doesn't run, or its loop doesn't."""
     age = _age(live, status)
+    is_old = age is not None and age > _OLD_SECONDS
     old = (Evidence(_STATUS, "data.status.time", str(status.get("time"))),)
     if deployment is None:
-        if live.certainty("Deployment") is not None and age > _OLD_SECONDS and fitting:
+        if live.certainty("Deployment") is not None and is_old and fitting:
             message = "Cluster Autoscaler has no Deployment, and its status is old"
             yield Cause("C1", _STATUS, message, "likely", old, "install Cluster Autoscaler")
         return
@@ -121,17 +135,19 @@ def _stopped(
         fix = "give its ClusterRole list and watch for each resource that its log reports as forbidden"
         logged = (*logged, *controller_logs(live, deployment, "is forbidden: User"))
         yield Cause("C2", title, message, "likely", logged, fix, excluded=("Its pod is ready",))
-    elif not is_reported and age > _OLD_SECONDS:
-        message = f"Cluster Autoscaler hasn't written its status for {int(age // 60)} minutes, and its pod is ready"
+    elif not is_reported and is_old:
+        message = (
+            f"Cluster Autoscaler hasn't written its status for {int((age or 0) // 60)} minutes, and its pod is ready"
+        )
         fix = "read its log: it may not be the leader, or its loop hangs"
         command = f"kubectl logs -n {quote(deployment.namespace)} deployment/{quote(deployment.name)}"
         yield Cause("C1", title, message, "likely", old, fix, command)
 
 
-def _age(live: Live, status: Mapping[str, Any]) -> float:
-    """Return the seconds since Cluster Autoscaler wrote its status."""
+def _age(live: Live, status: Mapping[str, Any]) -> float | None:
+    """Return the seconds since Cluster Autoscaler wrote its status; ``None`` without a time."""
     written = parse_time(str(status.get("time") or "").replace(" UTC", "").replace(" +0000", "+00:00"))
-    return live.seconds_since(written) or 0
+    return live.seconds_since(written)
 
 
 def _undiscovered(
@@ -278,14 +294,17 @@ def _cluster(live: Live, status: Mapping[str, Any]) -> Iterator[Cause]:
     if health.get("status") == "Unhealthy" or "no ready nodes" in str(status.get("message")):
         counts = mapping(dig(health, "nodeCounts", "registered"))
         shown = (Evidence(_STATUS, "data.status.clusterWide.health.status", str(health.get("status"))),)
-        ready = f"{counts.get('ready', 0)} of {counts.get('total', 0)} nodes are ready"
-        message = f"Cluster Autoscaler stops, because the cluster is unhealthy: {ready}"
+        numbers = [counts.get(each, "an unknown number") for each in ("ready", "total")]
+        message = (
+            f"Cluster Autoscaler stops, because the cluster is unhealthy: {numbers[0]} of {numbers[1]} nodes are ready"
+        )
         yield Cause("C10", _STATUS, message, "proven", shown, "repair or delete the nodes that aren't ready")
         return
     for event in _recent(live):
-        for reason, id, fault, fix in _CLUSTER_EVENTS:
-            if event.reason == reason:
-                yield Cause(id, _STATUS, f"Cluster Autoscaler {fault}", "likely", (live.event_evidence(event),), fix)
+        for symptom in _CLUSTER_EVENTS:
+            if event.reason in symptom.texts:
+                message, shown = f"Cluster Autoscaler {symptom.fault}", (live.event_evidence(event),)
+                yield Cause(symptom.id, _STATUS, message, "likely", shown, symptom.fix)
 
 
 def _recent(live: Live) -> list[Event]:
@@ -297,11 +316,15 @@ def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
     clock = Clock("Cluster Autoscaler gives up on nodes that don't register", "", "15 minutes", _FLAGS)
     for event in _recent(live):
         own = next((each for each in fitting if each.scaling_group and each.scaling_group in event.message), None)
-        for reason, id, fault, fix in _GROUP_EVENTS:
-            if event.reason == reason and own is not None:
+        for symptom in _GROUP_EVENTS:
+            if event.reason in symptom.texts and own is not None:
                 confidence: Confidence = "proven" if dig(own.status, "scaleUp", "status") == "Backoff" else "likely"
-                message, waits = f"{fault.format(own.title)}: {event.message}", clock if id == "C12" else None
-                yield Cause(id, own.title, message, confidence, (live.event_evidence(event),), fix, clock=waits)
+                message, waits = (
+                    f"{symptom.fault.format(own.title)}: {event.message}",
+                    clock if symptom.id == "C12" else None,
+                )
+                shown = (live.event_evidence(event),)
+                yield Cause(symptom.id, own.title, message, confidence, shown, symptom.fix, clock=waits)
 
 
 def _new_nodes(live: Live, target: Target, events: list[Event]) -> Iterator[Cause]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpu_facts.light import regex
-from gpu_preflight.doctor.cause import Cause, Clock, Evidence
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, first_symptom
 from gpu_preflight.doctor.live import ContainerState, Event, Live, Target
 from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
@@ -23,16 +23,40 @@ _SILENT_SECONDS = 600
 # Components that report about a pod after it has a node.
 _ON_NODE = ("kubelet", "attachdetach-controller")
 _INIT = "https://kubernetes.io/docs/concepts/workloads/pods/init-containers/"
-# Parts of the error of a sandbox or container start.
+_REBOOT = "reboot or replace the node"
+_WITH_DRIVER = "use an image with the NVIDIA driver"
+# Errors of a sandbox, and of a sandbox or container start.
+_SANDBOXES = (
+    Symptom(
+        "R1",
+        ("failed to assign an IP address",),
+        "has no free address",
+        "use a larger subnet or prefix delegation",
+    ),
+    Symptom(
+        "R3",
+        ("no runtime for",),
+        "has no container runtime handler {handler}",
+        "install the NVIDIA Container Toolkit",
+    ),
+)
 _STARTS = (
-    ("R1", "failed to assign an IP address", "has no free address", "use a larger subnet or prefix delegation"),
-    ("R3", "no runtime for", "has no container runtime handler {handler}", "install the NVIDIA Container Toolkit"),
-    ("R5", "driver/library version mismatch", "has a loaded driver of another version", "reboot or replace the node"),
-    ("R5", "load library failed", "has no NVIDIA driver", "use an image with the NVIDIA driver"),
-    ("R5", "unresolvable CDI devices", "has no CDI specification of its GPUs", "restart the NVIDIA Container Toolkit"),
-    ("R5", "driver not loaded", "has no loaded NVIDIA driver", "use an image with the NVIDIA driver"),
-    ("R5", "unsatisfied condition", "has an older driver than the image requires", "use an older CUDA image"),
-    ("R5", "nvidia-container-cli", "has an NVIDIA container hook that fails", "replace the node"),
+    Symptom("R5", ("driver/library version mismatch",), "has a loaded driver of another version", _REBOOT),
+    Symptom("R5", ("load library failed",), "has no NVIDIA driver", _WITH_DRIVER),
+    Symptom(
+        "R5",
+        ("unresolvable CDI devices",),
+        "has no CDI specification of its GPUs",
+        "restart the NVIDIA Container Toolkit",
+    ),
+    Symptom("R5", ("driver not loaded",), "has no loaded NVIDIA driver", _WITH_DRIVER),
+    Symptom(
+        "R5",
+        ("unsatisfied condition",),
+        "has an older driver than the image requires",
+        "use an older CUDA image",
+    ),
+    Symptom("R5", ("nvidia-container-cli",), "has an NVIDIA container hook that fails", "replace the node"),
 )
 # Texts in the log of a program. Shared memory and missing GPUs have conditions of their own.
 _NO_GPU = (
@@ -42,13 +66,13 @@ _NO_GPU = (
     "CUDA_ERROR_NO_DEVICE",
 )
 _LOGS = (
-    (
+    Symptom(
         "R6",
         ("CUDA driver version is insufficient for CUDA runtime version", "NVIDIA driver on your system is too old"),
         "needs a newer NVIDIA driver than node {node} has",
         "use an image with an older CUDA version, or nodes with a newer driver",
     ),
-    (
+    Symptom(
         "R8",
         (
             "CUDA out of memory",
@@ -62,7 +86,9 @@ _LOGS = (
         "needs more GPU memory than it gets",
         "reduce the batch size or the context length, or use a larger GPU or more GPUs",
     ),
-    ("P11", ("exec format error",), "has an image for another CPU architecture than node {node}", "build it for both"),
+    Symptom(
+        "P11", ("exec format error",), "has an image for another CPU architecture than node {node}", "build it for both"
+    ),
 )
 _SHARED_MEMORY = ("Bus error", "Error while creating shared memory segment", "unable to allocate shared memory")
 
@@ -71,17 +97,19 @@ _SERIAL = "https://kubernetes.io/docs/concepts/containers/images/#serial-and-par
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _QUOTED = regex(r'image "([^"]{1,1024})"')
 _ERROR = regex(r"(?:Failed to pull image \"[^\"]*\"|Back-off pulling image \"[^\"]*\"): (?:ErrImagePull: )?(.*)")
-# Parts of the error of a pull: id, texts, fault, fix. The first one that matches counts.
+# Errors of a pull. The first one that matches counts.
 _PULLS = (
-    ("P11", ("no match for platform",), "has no variant for the CPU architecture of the node", "build it for both"),
-    ("I6", ("no space left on device",), "doesn't fit on the disk of the node", "give the node a larger disk"),
-    (
+    Symptom(
+        "P11", ("no match for platform",), "has no variant for the CPU architecture of the node", "build it for both"
+    ),
+    Symptom("I6", ("no space left on device",), "doesn't fit on the disk of the node", "give the node a larger disk"),
+    Symptom(
         "I2",
         ("toomanyrequests", "429 Too Many"),
         "was rejected because of a rate limit of the registry",
         "log in to the registry with an image pull secret, or use a pull-through cache",
     ),
-    (
+    Symptom(
         "I2",
         (
             "no basic auth credentials",
@@ -93,19 +121,19 @@ _PULLS = (
         "was denied by the registry",
         "allow the node role to pull from the repository, or add an image pull secret",
     ),
-    (
+    Symptom(
         "I5",
         ("i/o timeout", "no such host", "connection refused", "TLS handshake timeout", "context deadline exceeded"),
         "comes from a registry that the node can't reach",
         "add a NAT gateway or VPC endpoints for the registry to the subnet of the node",
     ),
-    (
+    Symptom(
         "I3",
         ("ErrImageNeverPull",),
         "isn't on the node, and its imagePullPolicy is Never",
         "set imagePullPolicy to IfNotPresent, or put the image on the node",
     ),
-    (
+    Symptom(
         "I3",
         ("not found", "manifest unknown", "name unknown", "InvalidImageName", "couldn't parse image"),
         "doesn't exist",
@@ -144,12 +172,11 @@ def _sandbox(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     failed = live.last_event(pod, "FailedCreatePodSandBox")
     if failed is None or not live.is_creating(pod):
         return
-    for id, part, fault, fix in _STARTS:
-        if part in failed.message:
-            handler = target.read.runtime_class or "of its RuntimeClass"
-            message = f"Node {target.node} {fault.format(handler=handler)} for {pod.title}"
-            yield Cause(id, f"Node {target.node}", message, "proven", (live.event_evidence(failed),), fix)
-            return
+    symptom = first_symptom((*_SANDBOXES, *_STARTS), failed.message)
+    if symptom is not None:
+        handler = target.read.runtime_class or "of its RuntimeClass"
+        message = f"Node {target.node} {symptom.fault.format(handler=handler)} for {pod.title}"
+        yield Cause(symptom.id, f"Node {target.node}", message, "likely", (live.event_evidence(failed),), symptom.fix)
 
 
 def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -157,6 +184,7 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     failed = next(
         (each for each in live.object_events(pod, reason="Failed") if each.message.startswith("Error: ")), None
     )
+    texts: list[tuple[ContainerState, str, Confidence]] = []
     for state in live.containers(pod):
         if state.waiting == "CreateContainerConfigError":
             message = f"Container {state.name} of {pod.title} can't be created: {state.message}"
@@ -164,24 +192,23 @@ def _starts(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             yield Cause("R4", pod.title, message, "proven", (_state_evidence(pod, state),), fix)
             return
         started = state.waiting in ("RunContainerError", "CreateContainerError", "CrashLoopBackOff")
-        is_start = started or state.ended in ("StartError", "ContainerCannotRun")
-        own = (state.message, state.last_message) if is_start else ()
-        text = " ".join([*own, failed.message if failed is not None and is_start else ""])
+        if started or state.ended in ("StartError", "ContainerCannotRun"):
+            texts.append((state, f"{state.message} {state.last_message}", "proven"))
+    # The event doesn't name its container, so the status of each container comes first.
+    texts += [(state, failed.message, "likely") for state, _, _ in texts if failed is not None]
+    for state, text, sure in texts:
         if "exec format error" in text:
             message = f"{pod.title} has an image for another CPU architecture than node {target.node}"
             fix = "build it for both, or select kubernetes.io/arch"
-            yield Cause("P11", pod.title, message, "proven", (_state_evidence(pod, state),), fix)
+            yield Cause("P11", pod.title, message, sure, (_state_evidence(pod, state),), fix)
             return
-        for id, part, fault, fix in _STARTS[2:]:
-            if part in text:
-                message = f"Node {target.node} {fault}, so container {state.name} of {pod.title} can't start"
-                evidence = (
-                    _state_evidence(pod, state),
-                    *((live.event_evidence(failed),) if failed is not None else ()),
-                )
-                excluded = ("the program didn't start, so the image itself isn't the fault",)
-                yield Cause(id, f"Node {target.node}", message, "proven", evidence, fix, excluded=excluded)
-                return
+        symptom = first_symptom(_STARTS, text)
+        if symptom is not None:
+            message = f"Node {target.node} {symptom.fault}, so container {state.name} of {pod.title} can't start"
+            evidence = (_state_evidence(pod, state), *((live.event_evidence(failed),) if failed is not None else ()))
+            excluded = ("the program didn't start, so the image itself isn't the fault",)
+            yield Cause(symptom.id, f"Node {target.node}", message, sure, evidence, symptom.fix, excluded=excluded)
+            return
 
 
 def _state_evidence(pod: Object, state: ContainerState) -> Evidence:
@@ -198,14 +225,14 @@ def _logs(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         each.ended not in ("", "Completed") or each.last_ended or not each.ready for each in live.containers(pod)
     ):
         return
-    for id, texts, fault, fix in _LOGS:
-        line = next(live.log_lines(pod, *texts), None)
+    for symptom in _LOGS:
+        line = next(live.log_lines(pod, *symptom.texts), None)
         if line is not None:
-            message = f"Container {line[0]} of {pod.title} {fault.format(node=target.node)}"
-            yield Cause(id, pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
+            message = f"Container {line[0]} of {pod.title} {symptom.fault.format(node=target.node)}: {line[1]}"
+            yield Cause(symptom.id, pod.title, message, "likely", (live.log_evidence(pod, line),), symptom.fix)
     yield from _no_gpu(live, target, pod)
     line = next(live.log_lines(pod, *_SHARED_MEMORY), None)
-    if line is not None and not _has_shared_memory(target, line[0]):
+    if line is not None and not _has_own_shared_memory(target, line[0]):
         message = f"Container {line[0]} of {pod.title} has 64 MiB of shared memory, which is too little"
         fix = "mount an emptyDir with the medium Memory at /dev/shm"
         yield Cause("R9", pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
@@ -220,12 +247,10 @@ def _no_gpu(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         yield Cause("P1", pod.title, message, "likely", (live.log_evidence(pod, line),), fix)
 
 
-def _has_shared_memory(target: Target, container: str) -> bool:
-    """Whether a volume in memory is mounted at /dev/shm in a container."""
-    volumes = mappings(target.spec.get("volumes"))
-    in_memory = {str(each.get("name")) for each in volumes if dig(each, "emptyDir", "medium") == "Memory"}
+def _has_own_shared_memory(target: Target, container: str) -> bool:
+    """Whether a container has other shared memory than the 64 MiB of the runtime: a volume, or its node's."""
     found = (each for each in target.read.every_container if each.name == container)
-    return any(each.mounts.get("/dev/shm") in in_memory for each in found)
+    return target.spec.get("hostIPC") is True or any("/dev/shm" in each.mounts for each in found)
 
 
 def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -234,13 +259,16 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     oom = live.last_event(node, "SystemOOM") if node is not None else None
     for state in live.containers(pod):
         evidence = (_state_evidence(pod, state),)
-        if "OOMKilled" in (state.ended, state.last_ended):
-            message = f"Container {state.name} of {pod.title} used more memory than {_limit(target, state.name)}"
+        limit, is_oom = _memory_limit(target, state.name), "OOMKilled" in (state.ended, state.last_ended)
+        if is_oom and limit:
+            message = f"Container {state.name} of {pod.title} used more memory than its limit {limit}"
             yield Cause("R7", pod.title, message, "proven", evidence, "raise the memory limit of the container")
-        elif 137 in (state.exit_code, state.last_exit_code) and oom is not None:
-            message = f"Node {target.node} ran out of memory, and container {state.name} of {pod.title} was killed"
+        elif is_oom or (137 in (state.exit_code, state.last_exit_code) and oom is not None):
+            why = f": {oom.message}" if oom is not None else f", because node {target.node} ran out of memory"
+            message = f"Container {state.name} of {pod.title}, which has {limit or 'no'} memory limit, was killed{why}"
             fix = "request the memory that the container uses"
-            yield Cause("R7", pod.title, message, "likely", (live.event_evidence(oom), *evidence), fix)
+            shown = (*((live.event_evidence(oom),) if oom is not None else ()), *evidence)
+            yield Cause("R7", pod.title, message, "likely", shown, fix)
         elif (state.restarts or state.ended) and (killed := _killed_by_probe(live, pod, state.name)) is not None:
             probe = "startup" if "startup" in killed.message else "liveness"
             unhealthy = live.last_event(pod, "Unhealthy")
@@ -254,10 +282,11 @@ def _ends(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
             yield _crash(live, pod, state, evidence)
 
 
-def _limit(target: Target, name: str) -> str:
-    found = next((each for each in target.read.every_container if each.name == name), None)
-    limit = known_text(mapping(found.limits).get("memory")) if found is not None else None
-    return f"its limit {limit}" if limit else "its node has"
+def _memory_limit(target: Target, name: str) -> str:
+    """Return the memory limit of a container, or of its pod; empty without one."""
+    limits = [each.limits for each in target.read.every_container if each.name == name]
+    found = (known_text(mapping(each).get("memory")) for each in (*limits, target.read.limits))
+    return next((each for each in found if each), "")
 
 
 def _killed_by_probe(live: Live, pod: Object, name: str) -> Event | None:
@@ -324,22 +353,27 @@ def _image_causes(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
 def _not_pulled(live: Live, pod: Object, state: ContainerState, image: str) -> Cause:
     """Return the cause that an image can't be pulled. The event Failed has the error, the back-off repeats it."""
     failed = [each for each in live.object_events(pod, reason="Failed") if "Failed to pull image" in each.message]
-    events = [each for each in failed if f'image "{image}"' in each.message] or failed
-    text = " ".join([state.waiting, state.message, *(each.message for each in events[:1])])
+    own_events = [each for each in failed if f'image "{image}"' in each.message]
+    text = " ".join([state.waiting, state.message, *(each.message for each in own_events[:1])])
+    symptom = first_symptom(_PULLS, text)
+    sure: Confidence = "proven" if symptom is not None else "likely"
+    if symptom is None and failed:
+        # An event about another image may be about the same registry or disk.
+        symptom = first_symptom(_PULLS, failed[0].message)
+    events = own_events if sure == "proven" else failed
     where = f"status.containerStatuses[{state.name}].state.waiting"
     own = Evidence(pod.title, where, f"{state.waiting}: {state.message}" if state.message else state.waiting)
     evidence = (own, *(live.event_evidence(each) for each in events[:1]))
     secrets = live.last_event(pod, "FailedToRetrieveImagePullSecret")
-    for id, parts, fault, fix in _PULLS:
-        if any(part in text for part in parts):
-            error = _ERROR.search(events[0].message if events else state.message)
-            detail = f": {error[1]}" if error is not None else ""
-            message = f"Image {image} of {pod.title} {fault}{detail}"
-            excluded = ("the registry answered, so the network works",) if id in ("I2", "I3") and events else ()
-            if id == "I2" and secrets is not None:
-                evidence += (live.event_evidence(secrets),)
-                fix = "create the image pull secret that the pod names in its namespace"
-            return Cause(id, pod.title, message, "proven", evidence, fix, excluded=excluded)
+    if symptom is not None:
+        fix, error = symptom.fix, _ERROR.search(events[0].message if events else state.message)
+        detail = f": {error[1]}" if error is not None else ""
+        message = f"Image {image} of {pod.title} {symptom.fault}{detail}"
+        excluded = ("the registry answered, so the network works",) if symptom.id in ("I2", "I3") and events else ()
+        if symptom.id == "I2" and secrets is not None:
+            evidence += (live.event_evidence(secrets),)
+            fix = "create the image pull secret that the pod names in its namespace"
+        return Cause(symptom.id, pod.title, message, sure, evidence, fix, excluded=excluded)
     message = f"Image {image} of {pod.title} can't be pulled: {state.message or state.waiting}"
     return Cause("I5", pod.title, message, "possible", evidence, "read the events of the pod", kubectl("describe", pod))
 

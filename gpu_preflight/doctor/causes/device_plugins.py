@@ -14,7 +14,7 @@ from typing import Any
 from gpu_facts.labels import COMPUTE_TYPE, GPU_PRESENT
 from gpu_facts.light import dataclass, regex
 from gpu_facts.resources import DEVICE_CLASS, EFA, GPU
-from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, Symptom, weaker
 from gpu_preflight.doctor.live import Live, NodeFit, title
 from gpu_preflight.doctor.patches import command, kubectl, tolerating
 from gpu_preflight.model.pod import read_pod_template
@@ -32,19 +32,19 @@ _YOUNG_SECONDS = 120
 _BOTTLEROCKET = regex(r"^Bottlerocket .*\((?P<variant>aws-k8s-[^)]*)\)")
 # Lines of the device plugin's log, with the fault and its fix. The first one that occurs counts.
 _LOG_LINES = (
-    (
+    Symptom(
         "G5",
         ("Failed to initialize NVML", "Incompatible strategy detected", "Incompatible platform detected"),
         "finds no usable NVIDIA driver or container toolkit",
         "use an image with the NVIDIA driver and toolkit, such as an accelerated EKS AMI, and replace the node",
     ),
-    (
+    Symptom(
         "G7",
         ("No devices found. Waiting indefinitely",),
         "finds no GPU",
         "check that the instance type has a GPU and that the MIG strategy matches the GPU's partitions",
     ),
-    (
+    Symptom(
         "G8",
         ("Could not register device plugin", "Failed to start one or more plugins"),
         "can't register with kubelet",
@@ -228,16 +228,17 @@ def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cau
 
 def log_causes(live: Live, pod: Object, node: Object) -> Iterator[Cause]:
     """Yield what the log of a device plugin reports."""
-    for id, texts, fault, fix in _LOG_LINES:
-        line = next(live.log_lines(pod, *texts), None)
+    for symptom in _LOG_LINES:
+        line = next(live.log_lines(pod, *symptom.texts), None)
         if line is None:
             continue
-        message = f"{pod.title} of the device plugin on node {node.name} {fault}"
-        command = kubectl("delete", pod) if id == "G8" else ""
+        message = f"{pod.title} of the device plugin on node {node.name} {symptom.fault}"
+        command = kubectl("delete", pod) if symptom.id == "G8" else ""
         evidence = (live.log_evidence(pod, line),)
         # The line may be older than the last restart of the driver, so the node must agree.
         sure: Confidence = "likely" if node.kind != "Node" or live.allocatable(node).get(GPU) else "proven"
-        yield Cause(id, pod.title, message, sure, (*evidence, *amounts(live, node, GPU)), fix, command)
+        shown = (*evidence, *amounts(live, node, GPU))
+        yield Cause(symptom.id, pod.title, message, sure, shown, symptom.fix, command)
         return
 
 

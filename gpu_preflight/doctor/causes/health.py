@@ -20,10 +20,10 @@ from gpu_facts.light import regex
 from gpu_preflight.doctor.capacity import instance_id
 from gpu_preflight.doctor.cause import Cause, Clock, Evidence
 from gpu_preflight.doctor.causes.gpu_stack import DEVICE_ERRORS, MAX_NODES, nodes_without_devices, waits_for_a_node
-from gpu_preflight.doctor.live import Condition, Live, Target
+from gpu_preflight.doctor.live import CONDITION_TAINTS, Condition, Live, Target
 from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping
+from gpu_preflight.reading.unknown import dig, mapping, mappings
 
 _ACCELERATORS = "AcceleratedHardwareReady"
 _XID = regex(r"NvidiaXID(\d+)Error|XID-(\d+)")
@@ -35,7 +35,6 @@ _SENTINEL = (
     ("H2", ("SysLogsGPUFallenOff",)),
     ("H3", ("Gpu", "NVSwitchFatalError", "NVSwitchDown", "SysLogsSXIDError")),
 )
-_NODE_TAINTS = "node.kubernetes.io/"
 # Keys such as nvidia.com/gpu-xid-error. Source: docs/INTEGRATIONS.md of NVSentinel, "Default Taint Examples"
 _SENTINEL_TAINT = regex(r"nvidia\.com/.*-error$")
 _REPAIR = "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html"
@@ -67,7 +66,7 @@ def _nodes(live: Live, target: Target) -> Iterator[Object]:
     names = {node.name for node, _ in islice(nodes_without_devices(live, target), MAX_NODES)}
     yield from (each for each in live.nodes if each.name in names)
     for fit in live.fits(target):
-        by_health = all(each.key.startswith(_NODE_TAINTS) or _SENTINEL_TAINT.match(each.key) for each in fit.taints)
+        by_health = all(each.key.startswith(CONDITION_TAINTS) or _SENTINEL_TAINT.match(each.key) for each in fit.taints)
         is_held = bool(fit.taints) or fit.is_cordoned
         if fit.node.name not in names and is_held and by_health and fit.fits_except("taints", "is_cordoned"):
             yield fit.node
@@ -118,7 +117,7 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
     instance = instance_id(node)
     command = join(["aws", "ec2", "describe-instance-status", "--instance-ids", instance]) if instance else ""
     clock = Clock("node repair replaces the node, if it is enabled", live.time_text(ready.time), "30 minutes", _REPAIR)
-    excluded = ("the node was Ready before, so it isn't a failed join",)
+    excluded = ("the kubelet reported before, so it isn't a failed join",)
     evidence = (live.condition_evidence(node, ready),)
     yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded=excluded, clock=clock)
 
@@ -133,7 +132,7 @@ def _repair(live: Live, node: Object) -> Iterator[Cause]:
         fix = "replace the unhealthy nodes of the NodePool yourself"
         yield Cause("H6", f"Node {node.name}", message, "likely", (live.event_evidence(blocked),), fix)
     name = node.labels.get(NODE_GROUP)
-    for group in live.aws("nodegroup") if name else []:
+    for group in mappings(live.aws("nodegroup")) if name else []:
         enabled = dig(group, "nodeRepairConfig", "enabled")
         if group.get("nodegroupName") == name and enabled is False:
             message = f"node group {name} doesn't enable node auto repair, so nothing replaces node {node.name}"
@@ -157,7 +156,7 @@ def _blind(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     servers = [each for each in live.objects("DaemonSet") if each.name.startswith(DCGM_SERVER)]
     desired = [mapping(each.content.get("status")).get("desiredNumberScheduled") for each in servers]
     evidence = [live.log_evidence(pod, line)]
-    if servers and not any(desired):
+    if servers and all(each == 0 for each in desired):
         message = f"Node {node.name} isn't monitored for GPU faults, because {servers[0].title} runs on no node"
         evidence.append(Evidence(servers[0].title, "status.desiredNumberScheduled", str(desired[0])))
         fix = "set dcgmAgent.tolerations in the configuration of the add-on eks-node-monitoring-agent"

@@ -14,7 +14,8 @@ from shlex import quote
 from typing import Any
 
 from gpu_facts.charts import AWS_NODE
-from gpu_facts.light import dataclass
+from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.light import dataclass, regex
 from gpu_preflight.doctor.capacity import (
     Group,
     claims,
@@ -44,6 +45,8 @@ _CONSOLE = (
 # Services that a node without a way to the internet reaches by VPC endpoints.
 _SERVICES = ("ec2", "ecr.api", "ecr.dkr", "s3", "sts")
 _ROUTE_TARGETS = ("NatGatewayId", "TransitGatewayId", "NetworkInterfaceId", "VpcPeeringConnectionId", "GatewayId")
+# Names of roles at the end of their ARNs.
+_ROLE_NAMES = regex(r"/([\w+=,.@-]+)(?![\w+=,.@/-])")
 _USUAL_SECONDS = 300
 _TROUBLE = "https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html"
 _STATUS_CHECKS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-system-instance-status-check.html"
@@ -160,12 +163,16 @@ def _role(live: Live, unjoined: _Unjoined) -> Iterator[Cause]:
         return
     listed = [str(each) for each in live.aws("accessEntries")] if "accessEntries" in live.dump.aws else None
     found = live.config_map("aws-auth")
-    roles = f"{dig(found.content, 'data', 'mapRoles') or ''}\n".replace('"', "\n") if found is not None else None
+    roles = str(dig(found.content, "data", "mapRoles") or "") if found is not None else None
+    if f"{KUBE_SYSTEM}/aws-auth" in live.dump.absent:
+        roles = ""
     has_entry = None if listed is None else any(each.rpartition("/")[2] == name for each in listed)
-    is_mapped = None if roles is None else f"/{name}\n" in roles or f"/{name} " in roles
+    is_mapped = None if roles is None else name in _ROLE_NAMES.findall(roles)
     needed = {"API": [has_entry], "CONFIG_MAP": [is_mapped]}.get(str(mode), [has_entry, is_mapped])
     shown = [Evidence("aws eks list-access-entries", "accessEntries", ", ".join(listed or ()))] if listed else []
-    shown += [Evidence("ConfigMap kube-system/aws-auth", "data.mapRoles", f"without {name}")] if roles else []
+    shown += (
+        [Evidence("ConfigMap kube-system/aws-auth", "data.mapRoles", f"without {name}")] if roles is not None else []
+    )
     shown += [Evidence(_CLUSTER, "accessConfig.authenticationMode", str(mode))] if mode else []
     types = [
         each.get("type") for each in mappings(live.aws("accessEntry")) if f"/{name}" in str(each.get("principalArn"))
@@ -317,8 +324,8 @@ def _network(live: Live, target: Target) -> Iterator[Cause]:
         if ready is None or ready.status != "False" or not any(each in ready.message for each in _NO_NETWORK):
             continue
         shown, why = [live.condition_evidence(node, ready)], "its pod reports no fault"
-        if not agents and live.certainty("Pod") is not None:
-            why = "no pod of the VPC CNI runs on it"
+        if not agents:
+            why = f"no pod of the VPC CNI {'runs on it' if live.certainty('Pod') is not None else 'is in the dump'}"
         for pod, one in [(agent, one) for agent in agents for one in live.containers(agent)]:
             if not (state := one.waiting or one.last_ended):
                 continue

@@ -7,16 +7,21 @@ pkg/controllers/nodeclass
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from shlex import quote
 
-from gpu_facts.labels import CAPACITY_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
+from gpu_facts.labels import CAPACITY_TYPE, COMPUTE_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import resources
+from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.doctor.capacity import (
+    capacity_types,
     controller,
     controller_faults,
     controller_logs,
     fitting_groups,
+    groups,
+    has_unseen_groups,
     intolerable,
     needs_node,
     node_pools,
@@ -24,31 +29,30 @@ from gpu_preflight.doctor.capacity import (
     pool_verdicts,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
-from gpu_preflight.doctor.live import DEVICE_PLUGINS, Event, Live, Target, title
-from gpu_preflight.doctor.patches import command, patch_command, tolerating
+from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence, Symptom, first_symptom, weaker
+from gpu_preflight.doctor.causes.device_plugins import device_manager
+from gpu_preflight.doctor.live import Event, Live, Target, title
+from gpu_preflight.doctor.patches import command, kubectl, patch_command, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_preflight.reading.unknown import dig, mapping
 from gpu_preflight.remedies.change import Change
 
 
 @dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(Symptom):
     """A fault that Karpenter reports about a NodePool; ``kinds`` are the simulated reasons that agree with it."""
 
-    id: str
-    texts: tuple[str, ...]
-    kinds: tuple[str, ...]
-    message: str
-    fix: str
+    kinds: tuple[str, ...] = ()
 
 
 _CLAIMS = ("Dynamic Resource Allocation requirements that are not", "dynamic resource")
+_TAINTS = ("did not tolerate taint",)
+_TOPOLOGY, _VOLUMES = ("unsatisfiable topology",), ("incompatible volume",)
+_RESOURCES = ("no instance type has enough resources",)
 _LIMITS = ("exceed limits for nodepool", "node limits have been exhausted")
 _LABELS = ("does not have known values", "specify a well known label")
 _OFFERINGS = ("no instance type has the required offering", "had enough resources, had a required offering")
-_LARGER = "add a larger instance type to the NodePool, or request less"
 _TOO_SMALL = "has no instance type that is large enough for the pod and the DaemonSets"
 _NO_TYPE = "correct the requirements of the NodePool: architecture, instance types and GPU must belong together"
 _ADD_LABEL = "add the label to spec.template.metadata.labels of the NodePool, or correct the pod's selector"
@@ -58,45 +62,20 @@ _ZONES = "allow the zones of the constraint in the NodePool, or relax the constr
 _WAIT = "allow more zones, instance types or capacity types, or wait"
 _OTHER_GROUP = "use a managed node group for pods with resource claims"
 # One part of the event is about one NodePool. The first text that matches counts.
-_FAULTS = tuple(
-    _Fault(*each)
-    for each in (
-        ("K14", _CLAIMS, ("claim",), "doesn't support the resource claims of the pod", _OTHER_GROUP),
-        ("K11", _LIMITS, ("limit",), "has reached its limits", "raise its spec.limits"),
-        (
-            "K7",
-            ("did not tolerate taint",),
-            ("taint",),
-            "has a taint that the pod doesn't tolerate",
-            "add the toleration",
-        ),
-        ("K5", _LABELS, ("label",), "doesn't know a label that the pod selects", _ADD_LABEL),
-        ("K16", ("unsatisfiable topology",), ("topology",), "can't meet a topology constraint of the pod", _ZONES),
-        (
-            "K16",
-            ("incompatible volume",),
-            ("volume",),
-            "excludes the zone of the pod's volume",
-            "allow its zone in the pool",
-        ),
-        (
-            "K8",
-            ("no instance type has enough resources",),
-            ("resource",),
-            _TOO_SMALL,
-            "add a larger type, or request less",
-        ),
-        ("K9", ("filtered out all",), (), "has requirements that no instance type meets", _NO_TYPE),
-        ("K10", _OFFERINGS, (), "has no offering for the pod now", _WAIT),
-        (
-            "K9",
-            ("no instance type",),
-            ("label", "resource"),
-            "excludes every instance type that the pod accepts",
-            _WIDEN,
-        ),
-        ("K6", ("incompatible requirements, key",), ("label",), "excludes a value that the pod selects", _ADD_VALUE),
-    )
+_FAULTS = (
+    _Fault("K14", _CLAIMS, "doesn't support the resource claims of the pod", _OTHER_GROUP, ("claim",)),
+    _Fault("K11", _LIMITS, "has reached its limits", "raise its spec.limits", ("limit",)),
+    _Fault("K7", _TAINTS, "has a taint that the pod doesn't tolerate", "add the toleration", ("taint",)),
+    _Fault("K5", _LABELS, "doesn't know a label that the pod selects", _ADD_LABEL, ("label",)),
+    _Fault("K16", _TOPOLOGY, "can't meet a topology constraint of the pod", _ZONES, ("topology",)),
+    _Fault("K16", _VOLUMES, "excludes the zone of the pod's volume", "allow its zone in the pool", ("volume",)),
+    _Fault("K8", _RESOURCES, _TOO_SMALL, "add a larger type, or request less", ("resource",)),
+    _Fault("K9", ("filtered out all",), "has requirements that no instance type meets", _NO_TYPE),
+    _Fault("K10", _OFFERINGS, "has no offering for the pod now", _WAIT),
+    _Fault(
+        "K9", ("no instance type",), "excludes every instance type that the pod accepts", _WIDEN, ("label", "resource")
+    ),
+    _Fault("K6", ("incompatible requirements, key",), "excludes a value that the pod selects", _ADD_VALUE, ("label",)),
 )
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
@@ -153,7 +132,8 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
         message = "Karpenter runs, and the cluster has no NodePool"
-        yield Cause("K2", deployment.title, message, certainty, shown, "create a NodePool with GPU instance types")
+        sure: Confidence = weaker(certainty, "likely" if has_unseen_groups(live) else "proven")
+        yield Cause("K2", deployment.title, message, sure, shown, "create a NodePool with GPU instance types")
     for pool in pools:
         valid = live.condition(pool, "ValidationSucceeded")
         if valid is not None and valid.status == "False":
@@ -170,19 +150,19 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     echo, found = live.condition(pool, "NodeClassReady"), live.object(kind, name)
     echoed = [live.condition_evidence(pool, echo)] if echo is not None and echo.status == "False" else []
     id = "M3" if _is_automatic(pool) else "K3"
-    if found is None:
-        is_absent = echo is not None and echo.reason == "NodeClassNotFound"
+    ready = live.condition(found, "Ready") if found is not None else None
+    if found is None or ready is None:
+        is_absent = found is None and echo is not None and echo.reason == "NodeClassNotFound"
         if echo is not None and echoed and not is_absent:
             message = f"{kind} {name} of NodePool {pool.name} isn't ready: {echo.message or echo.reason}"
             yield Cause(id, title(pool), message, "likely", tuple(echoed), f"repair {kind} {name}")
-        elif is_absent or live.certainty(kind) is not None:
+        elif found is None and (is_absent or live.certainty(kind) is not None):
             confidence: Confidence = "proven" if is_absent and live.certainty(kind) == "proven" else "likely"
             message = f"NodePool {pool.name} refers to {kind} {name}, which doesn't exist"
             shown = tuple(echoed) or (Evidence(title(pool), "spec.template.spec.nodeClassRef.name", name),)
             yield Cause(id, title(pool), message, confidence, shown, f"create {kind} {name}, or correct nodeClassRef")
         return
-    ready = live.condition(found, "Ready")
-    if ready is None or ready.status == "True":
+    if ready.status == "True":
         return
     bad = [each for each in live.conditions(found) if each.type != "Ready" and each.reason != "DependenciesNotReady"]
     first = next((each for each in bad if each.status == "False"), ready)
@@ -191,7 +171,7 @@ def _node_class(live: Live, pool: Object) -> Iterator[Cause]:
     is_current = first.status == "False" and first.generation in (None, dig(found.content, "metadata", "generation"))
     message = f"{kind} {name} of NodePool {pool.name} isn't ready: {first.message or first.reason}"
     fix = _CLASS_FIXES[id].format(kind=kind, type=first.type, reason=first.reason)
-    describe = f"kubectl describe {kind.lower()} {quote(name)}"
+    describe = kubectl("describe", found)
     shown = (live.condition_evidence(found, first), *echoed)
     yield Cause(id, title(found), message, "proven" if is_current else "likely", shown, fix, describe)
 
@@ -208,13 +188,14 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         yield from _simulated(live, target, pools, every)
         return
     parts = event.message.partition("Failed to schedule pod, ")[2].split("; ")
-    is_old = (live.seconds_since(event.time) or 0) > _REPEATED_SECONDS
+    age = live.seconds_since(event.time)
+    is_old = age is None or age > _REPEATED_SECONDS
     results = pool_verdicts(live, target)
     best = min((each.distance for each in results), default=None)
     # The simulation tolerates some taints that the pod doesn't.
     near = {each.name for each in pools} or {each.pool.name for each in results if each.distance == best}
     for part in parts:
-        fault = next((each for each in _FAULTS if any(text in part for text in each.texts)), None)
+        fault = first_symptom(_FAULTS, part)
         if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
             # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
             continue
@@ -233,7 +214,7 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
             continue
         subject = title(subjects[0]) if subjects else "Karpenter"
         confidence: Confidence = "proven" if agreeing and not is_old else "likely"
-        message = f"{subject} {fault.message}: {part.partition(', requirements=')[0]}"
+        message = f"{subject} {fault.fault}: {part.partition(', requirements=')[0]}"
         source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
         clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", source)
         waits = clock if fault.id == "K10" else None
@@ -308,8 +289,7 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
     if _report(live, target) is not None or nominated_claim(live, target):
         return
     for pool in pools:
-        requirements = mappings(dig(pool.spec, "template", "spec", "requirements"))
-        values = [each for one in requirements if one.get("key") == CAPACITY_TYPE for each in items(one.get("values"))]
+        values = capacity_types(pool)
         if "reserved" in values and (logged or values == ["reserved"]):
             shown = logged or [Evidence(title(pool), f"spec.template.spec.requirements[{CAPACITY_TYPE}]", "reserved")]
             fix = "extend the reservation, or allow on-demand in the NodePool"
@@ -317,17 +297,29 @@ def _reserved(live: Live, target: Target, pools: list[Object]) -> Iterator[Cause
             yield Cause("K15", title(pool), message, "likely" if logged else "possible", tuple(shown), fix)
 
 
+def _without_groups(live: Live) -> Confidence:
+    """Return how certain it is that NodePools are the only way to a node with GPUs."""
+    has_nodes = any(
+        name.startswith(NVIDIA) and count for each in live.nodes for name, count in live.capacity(each).items()
+    )
+    if has_nodes or any(each.gpus for each in groups(live)):
+        return "possible"
+    needed = [live.certainty(each) or "possible" for each in ("NodePool", "Node", "Deployment")]
+    return reduce(weaker, needed, "likely" if has_unseen_groups(live) else "proven")
+
+
 def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Cause]:
     """M1, M2 and M4."""
     auto, certainty = [each for each in every if _is_automatic(each)], live.certainty("NodePool")
     if not auto or not target.read.asks_for_gpu:
         return
-    wrong = [each for each in target.selected_keys if each.startswith("karpenter.k8s.aws/")]
+    unmet = [each.key for each, answer in target.read.selection.unmet({}) if answer is Answer.NO]
+    wrong = [each for each in unmet if each.startswith(f"{KARPENTER_AWS_DOMAIN}/")]
     if len(auto) == len(every) and all(each.name in _BUILT_IN for each in auto) and certainty is not None:
         shown = tuple(Evidence(title(each), "", "built into EKS Auto Mode") for each in auto)
         message = "EKS Auto Mode has only its built-in NodePools, which have no GPU types, and the pod requests GPUs"
         fix = "create a NodePool with eks.amazonaws.com/instance-gpu-name or a GPU instance family"
-        yield Cause("M1", title(auto[0]), message, certainty, shown, fix)
+        yield Cause("M1", title(auto[0]), message, _without_groups(live), shown, fix)
     elif wrong:
         right = wrong[0].replace(KARPENTER_AWS_DOMAIN, EKS_DOMAIN)
         message = f"{target.title} selects {wrong[0]}, and nodes of EKS Auto Mode have {right} instead"
@@ -335,9 +327,10 @@ def _auto_mode(live: Live, target: Target, every: list[Object]) -> Iterator[Caus
         shown = (Evidence(target.title, "spec", wrong[0]), *([live.event_evidence(event)] if event else []))
         confidence: Confidence = "proven" if len(auto) == len(every) and certainty == "proven" else "likely"
         yield Cause("M2", target.title, message, confidence, shown, f"select {right}")
-    nodes = {each.name for each in live.nodes if each.labels.get(f"{EKS_DOMAIN}/compute-type") == "auto"}
+    nodes = {each.name for each in live.nodes if each.labels.get(COMPUTE_TYPE) == "auto"}
     for each in live.objects("DaemonSet"):
-        is_plugin = DEVICE_PLUGINS in str(each.spec) and "nvidia" in str(each.spec)
+        manager = device_manager(mapping(dig(each.spec, "template", "spec")), each.name)
+        is_plugin = manager is not None and manager.device == GPU
         there = [pod for pod in live.owned(each, "Pod") if pod.spec.get("nodeName") in nodes] if is_plugin else []
         if there:
             message = f"{title(each)} runs on nodes of EKS Auto Mode, which have a device plugin of their own"

@@ -8,8 +8,9 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html (2026-11)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
+from typing import Any
 
 from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import NODE_POOL
@@ -17,6 +18,7 @@ from gpu_facts.light import dataclass, regex
 from gpu_preflight.doctor.capacity import (
     RECENT_SECONDS,
     Group,
+    capacity_types,
     claims,
     failed_activities,
     fitting_groups,
@@ -25,7 +27,7 @@ from gpu_preflight.doctor.capacity import (
     node_pools,
     refused_launches,
 )
-from gpu_preflight.doctor.cause import Cause, Confidence, Evidence
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target, title
 from gpu_preflight.reading.objects import Object
@@ -120,9 +122,12 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 def _group_reports(live: Live, fitting: list[Group]) -> Iterator[_Report]:
     for group in fitting:
         for each in failed_activities(live, group)[:3]:
-            text, time = str(each.get("StatusMessage")), live.time_text(parse_time(each.get("StartTime")))
-            shown = Evidence(f"Activity of Auto Scaling group {group.scaling_group}", "StatusMessage", text, time)
-            yield _Report(group.title, text, shown, "proven")
+            text, time = str(each.get("StatusMessage")), parse_time(each.get("StartTime"))
+            source = f"Activity of Auto Scaling group {group.scaling_group}"
+            shown, age = Evidence(source, "StatusMessage", text, live.time_text(time)), live.seconds_since(time)
+            # Activities are kept for 6 weeks, and the group may not have tried since then.
+            is_recent = age is not None and age <= RECENT_SECONDS
+            yield _Report(group.title, text, shown, "proven" if is_recent else "likely")
         for each in mappings(dig(group.managed, "health", "issues")):
             code, text = str(each.get("code")), str(each.get("message"))
             if code not in _JOIN_ISSUES:
@@ -151,11 +156,13 @@ def _cause(live: Live, report: _Report, id: str) -> Cause:
         limit = _VCPUS.search(text)
         fault += f" ({limit[1]} vCPUs)" if limit is not None else ""
     if id == "E9":
-        shown += _reservation_evidence(live)
+        shown += _reservation_evidence(mappings(live.aws("CapacityReservations")))
     excluded = "EC2's code isn't about capacity" if id != "E1" else "EC2's code isn't about a quota, subnet or zone"
     message = f"{report.subject} gets no instance, because {fault}: {text}"
+    # EC2 reports a key that isn't usable as an internal error, which may have other reasons.
+    sure = report.confidence if id != "E8" or "InvalidKMSKey" in text else weaker("likely", report.confidence)
     command = _COMMANDS.get(id, "")
-    return Cause(id, report.subject, message, report.confidence, tuple(shown), fix, command, excluded=(excluded,))
+    return Cause(id, report.subject, message, sure, tuple(shown), fix, command, excluded=(excluded,))
 
 
 def _terminated(live: Live, fitting: list[Group], pools: list[Object]) -> Iterator[Cause]:
@@ -176,28 +183,30 @@ def _terminated(live: Live, fitting: list[Group], pools: list[Object]) -> Iterat
             return
 
 
-def _reservation_evidence(live: Live) -> list[Evidence]:
-    every = mappings(live.aws("CapacityReservations"))[:3]
+def _reservation_evidence(reservations: Sequence[Mapping[str, Any]]) -> list[Evidence]:
     return [
         Evidence(
             f"Capacity reservation {each.get('CapacityReservationId')}",
             "State, AvailableInstanceCount",
             f"{each.get('State')}, {each.get('AvailableInstanceCount')}",
         )
-        for each in every
+        for each in reservations[:3]
     ]
 
 
 def _reservations(live: Live, fitting: list[Group], pools: list[Object]) -> Iterator[Cause]:
     """E9 from the reservations alone, for pools that use only reserved capacity."""
     every = mappings(live.aws("CapacityReservations"))
-    if not every or any(each.get("State") == "active" and each.get("AvailableInstanceCount") for each in every):
-        return
-    titles = [each.title for each in fitting if each.managed.get("capacityType") == "CAPACITY_BLOCK"]
-    titles += [title(each) for each in pools if "'values': ['reserved']" in str(each.spec)]
-    for subject in titles[:1]:
-        message = f"{subject} uses reserved capacity, and no reservation is active with a free instance"
-        yield Cause("E9", subject, message, "likely", tuple(_reservation_evidence(live)), _FAULTS["E9"][1])
+    blocks = (each for each in fitting if each.managed.get("capacityType") == "CAPACITY_BLOCK")
+    users = [(each.title, each.instance_types) for each in blocks]
+    users += [(title(each), ()) for each in pools if capacity_types(each) == ["reserved"]]
+    for subject, types in users if every else ():
+        own = [each for each in every if not types or each.get("InstanceType") in types]
+        if not any(each.get("State") == "active" and each.get("AvailableInstanceCount") for each in own):
+            message = f"{subject} uses reserved capacity, and no reservation is active with a free instance"
+            shown = tuple(_reservation_evidence(own or every))
+            yield Cause("E9", subject, message, "likely", shown, _FAULTS["E9"][1])
+            return
 
 
 def _suspended(group: Group) -> Iterator[Cause]:

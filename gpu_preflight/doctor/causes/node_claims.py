@@ -22,6 +22,7 @@ from gpu_preflight.doctor.capacity import (
 )
 from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import Live, Target, title
+from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.reading.objects import Object
 from gpu_preflight.reading.unknown import dig
@@ -75,14 +76,14 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
     waiting = next((each for each in every if each is not None and each.status != "True"), None)
     if waiting is None or dig(claim.content, "metadata", "deletionTimestamp"):
         return
-    age, since = live.seconds_since(live.created(claim)) or 0, live.time_text(live.created(claim))
+    age, since = live.seconds_since(live.created(claim)), live.time_text(live.created(claim))
     shown, name, text = (live.condition_evidence(claim, waiting),), title(claim), waiting.message or waiting.reason
-    minutes, command = f"{int(age // 60)} minutes", f"kubectl describe nodeclaim {quote(claim.name)}"
+    minutes, command = f"{int(age // 60)} minutes" if age is not None else "an unknown time", kubectl("describe", claim)
     if waiting.type == "Launched" and waiting.reason not in ("AwaitingReconciliation", ""):
         clock = Clock("Karpenter deletes the NodeClaim and retries", since, "5 minutes", _LIVENESS)
         message, fix = f"EC2 doesn't launch {name}: {text}", f"fix what {waiting.reason} reports"
         yield Cause("K19", name, message, "proven", shown, fix, command, clock=clock)
-    elif age < _USUAL_SECONDS:
+    elif age is not None and age < _USUAL_SECONDS:
         message = f"{name} was created {minutes} ago and waits at {waiting.type}: {text}"
         clock = Clock("Karpenter deletes a NodeClaim without a node", since, "15 minutes", _LIVENESS)
         if waiting.reason == "StartupTaintsExist" and (cause := _unremoved(live, claim, text, shown)) is not None:
@@ -95,7 +96,7 @@ def _step(live: Live, claim: Object) -> Iterator[Cause]:
         fix = "read the console output of the instance, and check its role, routes and security groups"
         if instance:
             command = f"aws ec2 get-console-output --latest --instance-id {quote(instance)}"
-        confidence: Confidence = "proven" if age > _LATE_SECONDS else "likely"
+        confidence: Confidence = "proven" if age is not None and age > _LATE_SECONDS else "likely"
         yield Cause("K20", name, message, confidence, shown, fix, command, clock=clock)
     elif waiting.reason in _INITIALIZED:
         node = live.object("Node", str(dig(claim.content, "status", "nodeName") or ""))

@@ -10,21 +10,22 @@ import shlex
 from collections.abc import Iterator
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
-from gpu_facts.labels import ZONE
+from gpu_facts.labels import KUEUE_QUEUE, ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
-from gpu_preflight.doctor.cause import Cause, Evidence, weaker
+from gpu_preflight.doctor.cause import Cause, Evidence, Symptom, weaker
+from gpu_preflight.doctor.causes.volumes import claim_names
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import Live, Target
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import dig, known_text, mappings
 
 _DEFAULT = "default-scheduler"
 _FARGATE = "fargate-scheduler"
 # A scheduler looks at a pod within a second. Longer than the pause of a restart.
 _UNSEEN_SECONDS = 60
 _KUEUE = "kueue.x-k8s.io/"
-# Texts of the scheduler about other pods and topology: texts, id, fault and fix.
+# Texts of the scheduler about other pods and topology.
 _NODE_CLAIMS = ("resourceclaim in use", "resourceclaim not available on the node", "in the process of being allocated")
 _ZONES = ("PersistentVolume's node affinity", "had volume node affinity conflict", "had no available volume zone")
 _RELAX = "relax the anti-affinity, or add a node"
@@ -37,19 +38,21 @@ _NO_ZONE = "has a volume in a zone in which no node has room for it"
 _COPY = "add GPU nodes in the zone of the volume, or copy the data to a volume in their zone"
 _IN_USE = "has a volume that allows only one pod, and another pod uses it"
 _OTHER_PODS = (
-    (
-        ("existing pods anti-affinity",),
+    Symptom(
         "P13",
+        ("existing pods anti-affinity",),
         "is excluded from a node or zone by the anti-affinity of a running pod",
         _RELAX,
     ),
-    (("match pod anti-affinity rules",), "P13", "has an anti-affinity that excludes every node with room", _RELAX),
-    (("match pod affinity rules",), "P13", _NO_AFFINE, _SELECTOR),
-    (("pod topology spread",), "P14", "has a topology spread constraint that allows no node with room", _SPREAD),
-    (("cannot allocate all claims",), "S8", "has resource claims for devices that no node has", _DEVICES),
-    (_NODE_CLAIMS, "S10", "has a resource claim that is in use by another pod or on another node", _TEMPLATE),
-    (("with ReadWriteOncePod",), "V7", _IN_USE, "end the other pod, or use a volume with another access mode"),
-    (_ZONES, "V5", _NO_ZONE, _COPY),
+    Symptom(
+        "P13", ("match pod anti-affinity rules",), "has an anti-affinity that excludes every node with room", _RELAX
+    ),
+    Symptom("P13", ("match pod affinity rules",), _NO_AFFINE, _SELECTOR),
+    Symptom("P14", ("pod topology spread",), "has a topology spread constraint that allows no node with room", _SPREAD),
+    Symptom("S8", ("cannot allocate all claims",), "has resource claims for devices that no node has", _DEVICES),
+    Symptom("S10", _NODE_CLAIMS, "has a resource claim that is in use by another pod or on another node", _TEMPLATE),
+    Symptom("V7", ("with ReadWriteOncePod",), _IN_USE, "end the other pod, or use a volume with another access mode"),
+    Symptom("V5", _ZONES, _NO_ZONE, _COPY),
 )
 _NO_CLASS = regex(r"request (\S+): device class (\S+) does not exist")
 _NO_CLAIM = regex(r'persistentvolumeclaim "([^"]+)" not found')
@@ -76,7 +79,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 
 
 def _gates(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
-    queued = live.objects("Workload", target.namespace) if target.read.gates else []
+    has_queue = target.read.gates and any(KUEUE_QUEUE in each.labels for each in (pod, *target.owners))
+    queued = live.objects("Workload", target.namespace) if has_queue else []
     gates = [each for each in target.read.gates if not (queued and each.startswith(_KUEUE))]
     if gates:
         condition = live.condition(pod, "PodScheduled")
@@ -155,10 +159,10 @@ def _reported(live: Live, target: Target, message: str, evidence: Evidence) -> I
     if found and live.object("ResourceClaim", found[1], target.namespace) is None:
         text = f"ResourceClaim {found[1]} of {target.title} doesn't exist"
         yield Cause("S10", target.title, text, "likely", (evidence,), "create the claim, or correct its name")
-    for texts, id, fault, fix in _OTHER_PODS:
-        if any(each in message for each in texts):
-            yield _other_pod_cause(live, target, id, f"{target.title} {fault}", fix, evidence)
-            if id in ("P13", "S8"):
+    for symptom in _OTHER_PODS:
+        if any(each in message for each in symptom.texts):
+            yield _other_pod_cause(live, target, symptom, evidence)
+            if symptom.id in ("P13", "S8"):
                 return
 
 
@@ -180,9 +184,9 @@ def _zone_conflict(live: Live, target: Target) -> Iterator[Cause]:
             yield Cause("V5", target.title, text, "likely", (proof,), fix)
 
 
-def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, evidence: Evidence) -> Cause:
-    shown = [evidence]
-    if id == "P14":
+def _other_pod_cause(live: Live, target: Target, symptom: Symptom, evidence: Evidence) -> Cause:
+    shown, text, fix = [evidence], f"{target.title} {symptom.fault}", symptom.fix
+    if symptom.id == "P14":
         for each in target.read.spreads:
             labelled = [one for one in live.nodes if each.key in one.labels]
             if not labelled and live.certainty("Node") == "proven":
@@ -190,22 +194,15 @@ def _other_pod_cause(live: Live, target: Target, id: str, text: str, fix: str, e
                 fix = f"correct topologyKey {each.key}, or label the nodes"
             value = f"{each.key}, maxSkew {each.skew}" if hasattr(each, "skew") else str(each.key)
             shown.append(Evidence(target.title, "spec.topologySpreadConstraints[].topologyKey", value))
-    if id == "V5":
+    if symptom.id == "V5":
         for volume, zones in _zoned_volumes(live, target):
             shown.append(Evidence(f"PersistentVolume {volume}", "spec.nodeAffinity", ", ".join(zones)))
             text = f"{target.title} uses volume {volume} in zone {', '.join(zones)}, where no node has room for it"
-    return Cause(id, target.title, text, "proven" if len(shown) > 1 else "likely", tuple(shown), fix)
-
-
-def _claims(target: Target) -> list[str]:
-    volumes = mappings(target.spec.get("volumes"))
-    names = [dig(each, "persistentVolumeClaim", "claimName") for each in volumes]
-    own = [f"{target.named.name}-{each.get('name')}" for each in volumes if mapping(each.get("ephemeral"))]
-    return [each for each in (*names, *own) if isinstance(each, str)]
+    return Cause(symptom.id, target.title, text, "proven" if len(shown) > 1 else "likely", tuple(shown), fix)
 
 
 def _zoned_volumes(live: Live, target: Target) -> Iterator[tuple[str, list[str]]]:
-    for name in _claims(target):
+    for name in claim_names(target.named):
         claim = live.object("PersistentVolumeClaim", name, target.namespace)
         volume = claim and live.object("PersistentVolume", str(claim.spec.get("volumeName")))
         terms = mappings(dig(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms")) if volume else []
@@ -229,9 +226,9 @@ def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence)
         fix = "create the claim, or correct claimName of the pod"
         yield Cause("V1", target.title, text, live.certainty("PersistentVolumeClaim") or "likely", (evidence,), fix)
     elif "unbound immediate PersistentVolumeClaims" in message:
-        for name in _claims(target):
+        for name in claim_names(target.named):
             claim = live.object("PersistentVolumeClaim", name, target.namespace)
-            if claim is None or dig(claim.content, "status", "phase") == "Bound":
+            if claim is None or dig(claim.content, "status", "phase") in (None, "Bound"):
                 continue
             events = [
                 each for each in live.object_events(claim) if each.reason in ("ProvisioningFailed", "FailedBinding")

@@ -51,10 +51,10 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     every = [target.named, *target.owners]
     queue = next((name for each in every if (name := str(each.labels.get(KUEUE_QUEUE) or ""))), "")
     held = any(each in _GATES for each in target.read.gates) or any(one.spec.get("suspend") is True for one in every)
+    owner = next((one for one in every if one.spec.get("suspend") is True), None)
     if queue and held:
         yield from _kueue(live, target, every, queue)
-    elif held and not queue and live.dump.objects and live.objects("ClusterQueue"):
-        owner = next(one for one in every if one.spec.get("suspend") is True)
+    elif owner is not None and not queue and live.objects("ClusterQueue"):
         text = f"{owner.title} is suspended without label {KUEUE_QUEUE}, so Kueue doesn't manage it"
         fix = "add the label with the name of a LocalQueue, or resume the job"
         yield Cause("Q1", owner.title, text, "likely", (Evidence(owner.title, "spec.suspend", "true"),), fix)
@@ -69,10 +69,18 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
     local = live.object("LocalQueue", queue, target.namespace)
     if workload is None:
         certain = live.certainty("LocalQueue")
+        proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
         if local is None and certain is not None:
-            proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
             text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"
             yield Cause("Q2", target.root.title, text, certain, (proof,), "create the queue, or correct the label")
+        elif live.certainty("Workload") is not None:
+            text = f"{target.root.title} has no Workload of Kueue, so Kueue doesn't manage it"
+            fix = f"check that Kueue runs, and that its configuration enables the integration of {target.root.kind}"
+            yield Cause("Q1", target.root.title, text, "likely", (proof,), fix)
+        elif not target.read.gates:
+            text = f"{target.root.title} is suspended with queue {queue}, and Workloads of Kueue aren't in the dump"
+            fix = f"read the Workloads of namespace {target.namespace}, which have the reason of Kueue"
+            yield Cause("A11", target.root.title, text, "likely", (proof,), fix)
         return
     found = list(_workload_causes(live, workload))
     name = dig(workload.content, "status", "admission", "clusterQueue")
@@ -89,7 +97,22 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
         yield from _stopped(cluster_queue, "ClusterQueue")
         found = found or list(_behind(live, workload, cluster_queue))
     yield from _stopped(local, "LocalQueue") if local is not None else ()
-    yield from found
+    yield from found or _unexplained(live, target, workload)
+
+
+def _unexplained(live: Live, target: Target, workload: Object) -> Iterator[Cause]:
+    """Yield that Kueue holds a workload for a reason that none of the known texts has."""
+    reserved = live.condition(workload, "QuotaReserved")
+    if reserved is not None and reserved.status == "True":
+        return
+    id, fix = "P9" if target.read.gates else "A11", "act on Kueue's message, or read the log of its controller"
+    if reserved is None:
+        text = f"Kueue hasn't reported anything about {workload.title}"
+        proof = Evidence(workload.title, "status.conditions", "no QuotaReserved")
+        yield Cause(id, workload.title, text, "likely", (proof,), "check that the controller of Kueue runs")
+    else:
+        text = f"Kueue doesn't admit {workload.title}: {reserved.message or reserved.reason}"
+        yield Cause(id, workload.title, text, "likely", (live.condition_evidence(workload, reserved),), fix)
 
 
 def _owners(workload: Object) -> set[str]:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
+from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, Symptom, first_symptom, weaker
 from gpu_preflight.doctor.causes.device_plugins import amounts, device_causes, plugin_pods, rival_managers
 from gpu_preflight.doctor.dump import LAST_APPLIED
 from gpu_preflight.doctor.live import Live, Target
@@ -22,24 +22,25 @@ from gpu_preflight.reading.unknown import dig, known_text, mapping
 
 _OUT_OF = "OutOf"
 _AGAIN = "create the pod again once the node offers its GPUs"
+_REPLACE = "replace the node, and create the pod again"
 # Parts of the message of a pod with the reason UnexpectedAdmissionError, with the fault and its fix.
 _REJECTIONS = (
-    ("G18", "cannot allocate unregistered device", "its device plugin wasn't registered yet", _AGAIN),
-    ("G19", "no healthy devices present", "its devices are unhealthy", "replace the node, and create the pod again"),
-    ("G19", "no longer healthy", "the pod's device became unhealthy", "replace the node, and create the pod again"),
-    (
+    Symptom("G18", ("cannot allocate unregistered device",), "its device plugin wasn't registered yet", _AGAIN),
+    Symptom("G19", ("no healthy devices present",), "its devices are unhealthy", _REPLACE),
+    Symptom("G19", ("no longer healthy",), "the pod's device became unhealthy", _REPLACE),
+    Symptom(
         "G20",
-        "requested number of devices unavailable",
+        ("requested number of devices unavailable",),
         "kubelet has fewer free devices than the scheduler assumed",
         "restart kubelet on the node, and create the pod again",
     ),
-    (
+    Symptom(
         "G21",
-        "maximum request size for shared resources",
+        ("maximum request size for shared resources",),
         "the device plugin accepts one share per container",
         "request 1 share, because more shares of a GPU give no more of it",
     ),
-    ("G21", "rpc", "the call of the device plugin failed", "replace the node if its GPU is lost"),
+    Symptom("G21", ("rpc",), "the call of the device plugin failed", "replace the node if its GPU is lost"),
 )
 
 
@@ -63,18 +64,17 @@ def _rejected(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         yield _insufficient(live, target, pod, reason.removeprefix(_OUT_OF), evidence, again)
     if reason != "UnexpectedAdmissionError":
         return
-    found = next((each for each in _REJECTIONS if each[1] in message), None)
+    found = first_symptom(_REJECTIONS, message)
     if found is not None:
-        id, _, fault, fix = found
-        text = f"Node {target.node} rejected {pod.title}: {fault}"
+        text = f"Node {target.node} rejected {pod.title}: {found.fault}"
         node = live.node(target)
         now = tuple(each for name in target.devices for each in amounts(live, node, name)) if node is not None else ()
-        yield Cause(id, pod.title, text, "proven", (*evidence, *now), fix, again)
+        yield Cause(found.id, pod.title, text, "proven", (*evidence, *now), found.fix, again)
     node = live.node(target)
     if node is not None:
         yield from rival_managers(live, node, plugin_pods(live, node))
         devices = [each for each in target.devices if not live.allocatable(node).get(each)]
-        if devices and found is not None and found[0] == "G18":
+        if devices and found is not None and found.id == "G18":
             yield from device_causes(live, node, devices[0])
 
 
@@ -132,4 +132,4 @@ def _unprepared(live: Live, pod: Object) -> Iterator[Cause]:
         node, detail = str(pod.spec.get("nodeName")), failed.message.partition("resources: ")[2] or failed.message
         message = f"{pod.title} claims devices that the DRA driver of node {node} can't prepare: {detail}"
         fix = "read the log of the DRA driver's kubelet plugin on the node"
-        yield Cause("G23", pod.title, message, "proven", (live.event_evidence(failed),), fix)
+        yield Cause("G23", pod.title, message, "likely", (live.event_evidence(failed),), fix)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpu_facts.hardware.catalogue import catalogue
-from gpu_facts.labels import EBS_NOT_READY, EFS_NOT_READY, GPU_PRESENT, INSTANCE_TYPE, NODE_FEATURE
+from gpu_facts.labels import GPU_PRESENT, INSTANCE_TYPE, NODE_FEATURE
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import distinct, show
 from gpu_facts.refusals import did_you_mean
@@ -22,8 +22,8 @@ from gpu_facts.resources import DISK, EFA, GPU, NVIDIA
 from gpu_preflight.doctor.cause import Cause, Confidence, Evidence, weaker
 from gpu_preflight.doctor.causes.gpu_stack import may_be_offered_as
 from gpu_preflight.doctor.dump import parse_time
-from gpu_preflight.doctor.live import Live, NodeFit, Target, titles
-from gpu_preflight.doctor.patches import command, tolerating
+from gpu_preflight.doctor.live import CONDITION_TAINTS, PASSING_TAINTS, Live, NodeFit, Target, titles
+from gpu_preflight.doctor.patches import command, kubectl, tolerating
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.reading.objects import Object
@@ -35,17 +35,6 @@ _CONDITION_TAINTS = {
     **dict.fromkeys(("not-ready", "unreachable"), "S4"),
     **dict.fromkeys(("disk-pressure", "memory-pressure", "pid-pressure"), "S5"),
 }
-_NODE = "node.kubernetes.io/"
-# Taints of a node that is about to be removed, or that just joined. They pass, or another cause explains them.
-_PASSING = (
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/disrupted",
-    "karpenter.sh/unregistered",
-    "node.cloudprovider.kubernetes.io/uninitialized",
-    EBS_NOT_READY,
-    EFS_NOT_READY,
-)
 # Kinds of reasons of the simulation that come from the pod's spec.
 _OF_SPEC = ("taint", "label", "resource", "port", "topology", "volume")
 # Labels of GPU Feature Discovery and Node Feature Discovery, which run on the node.
@@ -135,8 +124,8 @@ def _view(live: Live, target: Target) -> _View | None:
 
 
 def _lasting(fit: NodeFit) -> tuple[Taint, ...]:
-    """Return the taints that a pod must tolerate, without the taints of a condition."""
-    return tuple(each for each in fit.taints if not each.key.startswith(_NODE) and each.key not in _PASSING)
+    """Return the taints that a pod must tolerate, without those that pass or that another cause explains."""
+    return tuple(each for each in fit.taints if not each.key.startswith(PASSING_TAINTS))
 
 
 def _spec_faults(fit: NodeFit) -> tuple[str, ...]:
@@ -303,7 +292,7 @@ def _state_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
     unusable: list[NodeFit] = []
     for each in nodes:
         conditions = [id for taint in each.taints if (id := _condition_id(taint))]
-        is_leaving = each.is_cordoned or any(taint.key in _PASSING for taint in each.taints)
+        is_leaving = each.is_cordoned or any(taint.key.startswith(PASSING_TAINTS) for taint in each.taints)
         (unusable if conditions or is_leaving else usable).append(each)
         if conditions:
             yield _unhealthy(view, conditions[0], each)
@@ -342,32 +331,32 @@ def _labelled_later(view: _View) -> Iterator[Cause]:
 
 
 def _condition_id(taint: Taint) -> str | None:
-    return _CONDITION_TAINTS.get(taint.key.removeprefix(_NODE)) if taint.key.startswith(_NODE) else None
+    key = taint.key
+    return _CONDITION_TAINTS.get(key.removeprefix(CONDITION_TAINTS)) if key.startswith(CONDITION_TAINTS) else None
 
 
 def _unhealthy(view: _View, id: str, fit: NodeFit) -> Cause:
     name, live = fit.node.name, view.live
     taint = next(each for each in fit.taints if _condition_id(each))
+    short = taint.key.removeprefix(CONDITION_TAINTS)
     shown = [Evidence(f"Node {name}", "spec.taints", str(taint))]
-    kind = "Ready" if id == "S4" else "".join(map(str.title, taint.key.removeprefix(_NODE).split("-")))
+    kind = "Ready" if id == "S4" else "".join(map(str.title, short.split("-")))
     condition = live.condition(fit.node, kind.replace("Pid", "PID"))
     shown += [live.condition_evidence(fit.node, condition)] if condition is not None else []
-    what = "isn't ready" if id == "S4" else f"is short of {taint.key.removeprefix(_NODE).split('-')[0]}"
+    what = "isn't ready" if id == "S4" else f"is short of {short.partition('-')[0]}"
     text = f"Node {name} matches {view.target.title} and {what}"
     fix = "find why the kubelet isn't ready" if id == "S4" else "free the resource on the node, or replace the node"
-    return _cause(
-        view, id, text, fix, f"kubectl describe node {shlex.quote(name)}", shown=shown, subject=f"Node {name}"
-    )
+    return _cause(view, id, text, fix, kubectl("describe", fit.node), shown=shown, subject=f"Node {name}")
 
 
 def _cordoned(view: _View, fit: NodeFit) -> Cause:
     name = fit.node.name
-    who = next((taint.key for taint in fit.taints if taint.key in _PASSING), "")
+    who = next((taint.key for taint in fit.taints if taint.key.startswith(PASSING_TAINTS)), "")
     removes = {"karpenter.sh/disrupted": "Karpenter", "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler"}.get(who)
     by = f"; {removes} removes it" if removes else ""
     text = f"Node {name} matches {view.target.title}, but it is {'being set up' if who and not by else 'cordoned'}{by}"
     fix = "wait for another node" if by else "wait until its taint is removed" if who else "uncordon the node"
-    run = "" if who else f"kubectl uncordon {shlex.quote(name)}"
+    run = "" if who else kubectl("uncordon", fit.node)
     change = None if who else Change("uncordon the node", fit.node.origin, ("spec", "unschedulable"), False)
     field, value = ("spec.taints", who) if who else ("spec.unschedulable", "true")
     shown = [Evidence(f"Node {name}", field, value)]

@@ -13,7 +13,7 @@ from gpu_preflight.doctor.cause import Cause, Clock, Confidence, Evidence
 from gpu_preflight.doctor.live import Event, Live, Target, title
 from gpu_preflight.doctor.patches import kubectl
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, known_text, mappings
+from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 
 _VOLUME = regex(r'for volume "([^"]{1,253})"')
 _SIX_MINUTES = "kubernetes v1.36.2 pkg/controller/volume/attachdetach/attach_detach_controller.go"
@@ -51,7 +51,7 @@ def _attach(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
         yield _in_use(live, target, pod, event, _name(event))
         return
     name = _name(event) if event is not None else ""
-    claims = [each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in _claims(pod)]
+    claims = [each for each in live.objects("PersistentVolumeClaim", pod.namespace) if each.name in claim_names(pod)]
     volumes = {name, *(str(each.spec["volumeName"]) for each in claims if each.spec.get("volumeName"))}
     every = [each for each in live.objects("VolumeAttachment") if each.spec.get("nodeName") == target.node]
     wanted = [each for each in every if dig(each.spec, "source", "persistentVolumeName") in volumes]
@@ -83,7 +83,9 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     """Return the cause that another node has the volume."""
     claims = live.objects("PersistentVolumeClaim", pod.namespace)
     bound = {each.name for each in claims if each.spec.get("volumeName") == name}
-    users = [each for each in _sharing(live, pod, bound & _claims(pod)) if each.spec.get("nodeName") != target.node]
+    users = [
+        each for each in _sharing(live, pod, bound & {*claim_names(pod)}) if each.spec.get("nodeName") != target.node
+    ]
     node = live.object("Node", str(users[0].spec.get("nodeName"))) if users else None
     ready = live.condition(node, "Ready") if node is not None else None
     clock = None
@@ -95,20 +97,23 @@ def _in_use(live: Live, target: Target, pod: Object, event: Event, name: str) ->
     fix = "delete the other pod, or use a volume that several nodes can mount"
     command = kubectl("delete", users[0]) if users else ""
     nodes = (Evidence(each.title, "spec.nodeName", str(each.spec.get("nodeName"))) for each in users[:2])
-    return Cause(
-        "V7", f"volume {name}", message, "proven", (live.event_evidence(event), *nodes), fix, command, clock=clock
-    )
+    sure: Confidence = "proven" if users else "likely"
+    evidence = (live.event_evidence(event), *nodes)
+    return Cause("V7", f"volume {name}", message, sure, evidence, fix, command, clock=clock)
 
 
 def _sharing(live: Live, pod: Object, claims: set[str]) -> list[Object]:
     """Return the pods on nodes that use one of some claims in the namespace of a pod."""
     running = (each for pods in live.pods_by_node.values() for each in pods if each.namespace == pod.namespace)
-    return [each for each in running if claims & _claims(each)]
+    return [each for each in running if claims & {*claim_names(each)}]
 
 
-def _claims(pod: Object) -> set[str]:
-    claims = (dig(each, "persistentVolumeClaim", "claimName") for each in mappings(pod.spec.get("volumes")))
-    return {str(each) for each in claims if each}
+def claim_names(pod: Object) -> list[str]:
+    """Return the names of the PersistentVolumeClaims of a pod, also of those that Kubernetes creates for it."""
+    volumes = mappings(pod.spec.get("volumes"))
+    names = [dig(each, "persistentVolumeClaim", "claimName") for each in volumes]
+    own = [f"{pod.name}-{each.get('name')}" for each in volumes if mapping(each.get("ephemeral"))]
+    return [each for each in (*names, *own) if isinstance(each, str)]
 
 
 def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
@@ -116,7 +121,7 @@ def _one_pod_only(live: Live, target: Target, pod: Object) -> Iterator[Cause]:
     scheduled = live.condition(pod, "PodScheduled")
     if scheduled is None or _ONE_POD not in scheduled.message:
         return
-    users = _sharing(live, pod, _claims(pod))
+    users = _sharing(live, pod, {*claim_names(pod)})
     by = f" by {users[0].title}" if users else ""
     message = f"{target.title} waits for a ReadWriteOncePod claim, which is in use{by}"
     fix = "delete the other pod, or use the access mode ReadWriteOnce"
@@ -136,7 +141,7 @@ def _mount(live: Live, pod: Object) -> Iterator[Cause]:
     detail = event.message.partition(" : ")[2] or event.message
     name = _name(event)
     message = f"Volume {name} of {pod.title} can't be mounted: {detail}" if exact else f"{pod.title}: {event.message}"
-    yield Cause("V9", f"volume {name}", message, "proven" if exact else "likely", (live.event_evidence(event),), fix)
+    yield Cause("V9", f"volume {name}", message, "likely", (live.event_evidence(event),), fix)
 
 
 def _name(event: Event) -> str:

@@ -52,6 +52,95 @@ def test_an_event_about_a_volume_is_likely_without_its_attachment() -> None:
     assert [(each.id, each.confidence) for each in found] == [("V8", "likely")]
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        ("FailedCreatePodSandBox", "aws-cni: failed to assign an IP address to container", "R1"),
+        ("FailedCreatePodSandBox", 'no runtime for "nvidia" is configured', "R3"),
+        ("FailedMount", 'MountVolume.SetUp failed for volume "token" : secret "hf" not found', "V9"),
+        ("FailedAttachVolume", 'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached', "V7"),
+        ("FailedPrepareDynamicResources", "Failed to prepare dynamic resources: NodePrepareResources failed", "G23"),
+    ],
+)
+def test_an_event_alone_is_likely(reason: str, message: str, expected: str) -> None:
+    created = pod(node=NEW_NODE, status=waiting("ContainerCreating"))
+
+    found = roots(cluster("karpenter", created, _WITH_GPU, event(reason, message)))
+
+    assert [(each.id, each.confidence) for each in found] == [(expected, "likely")]
+
+
+def _with_two_containers(*states: dict[str, Any]) -> dict[str, Any]:
+    containers = [{"name": name, "image": f"{name}:1"} for name in ("main", "sidecar")]
+    status = {"phase": "Pending", "containerStatuses": [each["containerStatuses"][0] for each in states]}
+    status["containerStatuses"][1]["name"] = "sidecar"
+    return pod(node=NEW_NODE, spec={"containers": containers}, status=status)
+
+
+def test_an_event_about_a_start_does_not_prove_the_fault_of_another_container() -> None:
+    failed = event("Failed", "Error: nvidia-container-cli: initialization error: driver not loaded")
+    states = waiting("CrashLoopBackOff", restartCount=2), waiting("RunContainerError")
+
+    [found] = roots(cluster("karpenter", _with_two_containers(*states), _WITH_GPU, failed))
+
+    assert (found.id, found.confidence) == ("R5", "likely")
+
+
+def test_an_event_about_an_image_does_not_prove_the_fault_of_another_image() -> None:
+    failed = event("Failed", 'Failed to pull image "sidecar:1": 403 Forbidden')
+    states = waiting("ImagePullBackOff"), waiting("ImagePullBackOff")
+
+    found = roots(cluster("karpenter", _with_two_containers(*states), _WITH_GPU, failed))
+
+    assert [(each.message.split()[1], each.confidence) for each in found] == [("sidecar:1", "proven")]
+
+
+def test_a_container_without_a_limit_did_not_exceed_its_limit() -> None:
+    killed = ended(137, "OOMKilled")
+    limited = {"resources": {"limits": {GPU: "1", "memory": "4Gi"}}}
+
+    found = [
+        roots(cluster("karpenter", pod(node=NEW_NODE, status=killed, container=each), _WITH_GPU))[0]
+        for each in ({}, limited)
+    ]
+
+    assert [each.confidence for each in found] == ["likely", "proven"]
+    assert found[0].fix == "request the memory that the container uses"
+    assert "its limit 4Gi" in found[1].message
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounts", "expected"),
+    [
+        ({}, [], ["R9"]),
+        ({"hostIPC": True}, [], []),
+        (
+            {"volumes": [{"name": "shm", "hostPath": {"path": "/dev/shm"}}]},
+            [{"name": "shm", "mountPath": "/dev/shm"}],
+            [],
+        ),
+    ],
+)
+def test_a_pod_with_the_shared_memory_of_its_node_has_more_than_64_mib(
+    spec: dict[str, Any], mounts: list[dict[str, Any]], expected: list[str]
+) -> None:
+    logs = {("default", "train", "main"): "Bus error (core dumped)"}
+    failed = pod(node=NEW_NODE, status=ended(1), spec=spec, container={"volumeMounts": mounts})
+
+    found = roots(cluster("karpenter", failed, _WITH_GPU, logs=logs))
+
+    assert [each.id for each in found if each.id != "R14"] == expected
+
+
+def test_the_error_of_a_program_is_in_the_message() -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total of 21.99 GiB"
+    failed = pod(node=NEW_NODE, status=ended(1))
+
+    [found] = roots(cluster("karpenter", failed, _WITH_GPU, logs={("default", "train", "main"): line}))
+
+    assert (found.id, line in found.message) == ("R8", True)
+
+
 @pytest.mark.parametrize(("name", "expected"), [("data", False), ("other", True)])
 def test_a_claim_that_was_created_later_is_not_missing(name: str, expected: bool) -> None:
     message = '0/2 nodes are available: persistentvolumeclaim "data" not found. '
