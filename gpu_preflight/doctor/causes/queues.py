@@ -68,7 +68,7 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
     workload = next(owned, None)
     local = live.object("LocalQueue", queue, target.namespace)
     if workload is None:
-        certain = live.certainty("LocalQueue")
+        certain = live.certainty("LocalQueue", target.namespace)
         if local is None and certain is not None:
             proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
             text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"

@@ -658,6 +658,8 @@ def test_a_missing_object_is_not_reported_without_its_list(tmp_path: Path) -> No
 class Api:
     """A cluster that answers GET requests."""
 
+    time = None
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.paths: list[str] = []
