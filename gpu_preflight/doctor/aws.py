@@ -9,18 +9,74 @@ Source: https://docs.aws.amazon.com/cli/latest/reference/eks/get-token.html (202
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 from gpu_facts.labels import CLUSTER_TAG
+from gpu_facts.light import dataclass
 from gpu_preflight.doctor.dump import AWS_ANSWERS, Dump, NotLooked
-from gpu_preflight.reading.unknown import dig, items, mapping, mappings
+from gpu_preflight.reading.unknown import dig, items, mappings
 
-# Quotas of running On-Demand vCPUs: families P, and G and VT.
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of AWS. `Aws`, the script of the CLI and the IAM policy are made from these calls.
+
+    Attributes:
+        name: Name of the file of the answer, without ``aws-`` and the suffix.
+        command: Service and operation, as the CLI writes them.
+        parameters: Parameters, as botocore writes them. ``{cluster}`` is the name of the cluster.
+        each: Name of another call, and the JMESPath of values in its answer. The call is made for each of them, as
+            ``{each}``; empty for a single call.
+        most: Max number of items in the answer; ``None`` for all.
+    """
+
+    name: str
+    command: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    each: tuple[str, ...] = ()
+    most: int | None = None
+
+
+_CLUSTER = {"clusterName": "{cluster}"}
+_OWNED = {"Filters": [{"Name": "tag-key", "Values": [f"{CLUSTER_TAG}{{cluster}}"]}]}
+_OF_VPC = {"Filters": [{"Name": "vpc-id", "Values": ["{each}"]}]}
+_VPC = ("cluster", "cluster.resourcesVpcConfig.vpcId")
+# Everything that decides about new nodes. The quotas are those of running On-Demand vCPUs of families P, and G and VT.
 # Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (2026-11)
-_QUOTAS = ("L-417A185B", "L-DB2E81BA")
-_MAX_ACTIVITIES = 20
+CALLS = (
+    Call("cluster", "eks describe-cluster", {"name": "{cluster}"}),
+    Call("access-entries", "eks list-access-entries", _CLUSTER),
+    Call("nodegroups", "eks list-nodegroups", _CLUSTER),
+    Call(
+        "nodegroup-{each}",
+        "eks describe-nodegroup",
+        {**_CLUSTER, "nodegroupName": "{each}"},
+        ("nodegroups", "nodegroups[]"),
+    ),
+    Call("groups", "autoscaling describe-auto-scaling-groups", _OWNED),
+    Call(
+        "activities-{each}",
+        "autoscaling describe-scaling-activities",
+        {"AutoScalingGroupName": "{each}"},
+        ("groups", "AutoScalingGroups[].AutoScalingGroupName"),
+        most=20,
+    ),
+    Call("instances", "ec2 describe-instances", _OWNED),
+    Call("instance-status", "ec2 describe-instance-status"),
+    Call("reservations", "ec2 describe-capacity-reservations"),
+    Call("subnets", "ec2 describe-subnets", _OF_VPC, _VPC),
+    Call("route-tables", "ec2 describe-route-tables", _OF_VPC, _VPC),
+    Call("security-groups", "ec2 describe-security-groups", _OF_VPC, _VPC),
+    Call("vpc-endpoints", "ec2 describe-vpc-endpoints", _OF_VPC, _VPC),
+    *(
+        Call(f"quota-{code}", "service-quotas get-service-quota", {"ServiceCode": "ec2", "QuotaCode": code})
+        for code in ("L-417A185B", "L-DB2E81BA")
+    ),
+)
 # Fields that may hold secrets.
 _HIDDEN = ("UserData",)
 
@@ -43,6 +99,8 @@ class Aws:
         self.cluster = self._options.get("--cluster-name") or self._options.get("--cluster-id") or ""
         self.answers: dict[str, dict[str, Any]] = {}
         self.refused: list[NotLooked] = []
+        self._clients: dict[str, Any] = {}
+        self._unreachable: dict[str, str] = {}
 
     def collect(self, server: str) -> None:
         """Read everything that decides about new nodes.
@@ -61,53 +119,67 @@ class Aws:
         except ImportError:
             self.refused.append(NotLooked("aws", "botocore isn't installed; install gpu-constructs[doctor]"))
             return
-        cluster = mapping(self._ask("eks", "describe_cluster", "cluster", name=self.cluster).get("cluster"))
-        if not cluster:
+        first, *others = CALLS
+        self._ask(first)
+        if first.name not in (each.removeprefix("aws-") for each in self.answers):
             return
-        if str(cluster.get("endpoint") or server).rstrip("/") != server.rstrip("/"):
+        endpoint = dig(self.answers["aws-cluster"], "cluster", "endpoint")
+        if str(endpoint).rstrip("/") != server.rstrip("/"):
             why = f"cluster {self.cluster} of this account and Region has another endpoint than the context, {server}"
             self.refused.append(NotLooked("aws", why))
             self.answers.clear()
             return
-        self._groups(str(dig(cluster, "resourcesVpcConfig", "vpcId") or ""))
-        for code in _QUOTAS:
-            self._ask("service-quotas", "get_service_quota", f"quota-{code}", ServiceCode="ec2", QuotaCode=code)
+        for call in others:
+            for each in self._each(call):
+                self._ask(call, each)
 
-    def _ask(self, service: str, operation: str, kept: str, /, **parameters: Any) -> dict[str, Any]:
-        """Return an answer and keep it under a name; empty if there is none."""
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError, ClientError
+    def _each(self, call: Call) -> Iterator[str]:
+        """Yield each value for which a call is made; one empty text for a single call."""
+        if not call.each:
+            yield ""
+            return
+        jmespath: Any = import_module("jmespath")
+        name, path = call.each
+        found = jmespath.search(path, self.answers.get(f"aws-{name}", {}))
+        yield from (str(each) for each in (found if isinstance(found, list) else [found]) if each)
 
-        config = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+    def _ask(self, call: Call, each: str = "") -> None:
+        """Keep the answer to a call under its name. All pages are read."""
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+
+        service, operation = call.command.split()
+        operation = operation.replace("-", "_")
+        parameters = filled(call.parameters, self.cluster, each)
+        if why := self._unreachable.get(service):
+            self.refused.append(NotLooked(f"aws {call.command}", why))
+            return
         try:
-            client = self._session.create_client(service, region_name=self._options.get("--region"), config=config)
-            answer = getattr(client, operation)(**parameters)
+            client = self._client(service)
+            if client.can_paginate(operation):
+                pages = client.get_paginator(operation)
+                answer = pages.paginate(**parameters, PaginationConfig={"MaxItems": call.most}).build_full_result()
+            else:
+                answer = getattr(client, operation)(**parameters)
         except (BotoCoreError, ClientError) as error:
             text = " ".join(str(error).split())[:300]
-            self.refused.append(NotLooked(f"aws {service} {operation.replace('_', '-')}", text))
-            return {}
+            if isinstance(error, (ConnectionError, HTTPClientError)):
+                # Each other call would take as long.
+                self._unreachable[service] = text
+            self.refused.append(NotLooked(f"aws {call.command}", text))
+            return
         answer.pop("ResponseMetadata", None)
-        found: dict[str, Any] = json.loads(json.dumps(_without_secrets(answer), default=str))
-        self.answers[f"aws-{kept}"] = found
-        return found
+        # The name of an Auto Scaling group may have a slash, and the name of a file in a record can't.
+        name = filled(call.name, self.cluster, each.replace("/", "_"))
+        self.answers[f"aws-{name}"] = json.loads(json.dumps(_without_secrets(answer), default=str))
 
-    def _groups(self, vpc: str) -> None:
-        self._ask("eks", "list_access_entries", "access-entries", clusterName=self.cluster)
-        listed = self._ask("eks", "list_nodegroups", "nodegroups", clusterName=self.cluster)
-        for each in items(listed.get("nodegroups")):
-            self._ask("eks", "describe_nodegroup", f"nodegroup-{each}", clusterName=self.cluster, nodegroupName=each)
-        owned = [{"Name": "tag-key", "Values": [f"{CLUSTER_TAG}{self.cluster}"]}]
-        groups = self._ask("autoscaling", "describe_auto_scaling_groups", "groups", Filters=owned)
-        for each in mappings(groups.get("AutoScalingGroups")):
-            name = str(each.get("AutoScalingGroupName"))
-            wanted = {"AutoScalingGroupName": name, "MaxRecords": _MAX_ACTIVITIES}
-            self._ask("autoscaling", "describe_scaling_activities", f"activities-{name}", **wanted)
-        self._ask("ec2", "describe_instances", "instances", Filters=owned)
-        self._ask("ec2", "describe_instance_status", "instance-status")
-        self._ask("ec2", "describe_capacity_reservations", "reservations")
-        for operation in ("subnets", "route_tables", "security_groups", "vpc_endpoints") if vpc else ():
-            own = [{"Name": "vpc-id", "Values": [vpc]}]
-            self._ask("ec2", f"describe_{operation}", operation.replace("_", "-"), Filters=own)
+    def _client(self, service: str) -> Any:
+        from botocore.config import Config
+
+        if service not in self._clients:
+            config = Config(connect_timeout=3, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 3})
+            region = self._options.get("--region")
+            self._clients[service] = self._session.create_client(service, region_name=region, config=config)
+        return self._clients[service]
 
     def extend_dump(self, dump: Dump) -> None:
         """Add what was read to a dump of the cluster."""
@@ -126,6 +198,15 @@ def is_needed(dump: Dump) -> bool:
         if each.kind == "Pod" and not each.spec.get("nodeName"):
             return True
     return False
+
+
+def filled(value: Any, cluster: str, each: str) -> Any:
+    """Return a name or parameters of a call with the name of the cluster and one of the values of ``each``."""
+    if isinstance(value, str):
+        return value.replace("{cluster}", cluster).replace("{each}", each)
+    if isinstance(value, list):
+        return [filled(one, cluster, each) for one in value]
+    return {key: filled(one, cluster, each) for key, one in value.items()}
 
 
 def _without_secrets(value: Any) -> Any:

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from gpu_facts.kubernetes import KUBE_SYSTEM
-from gpu_facts.labels import KARPENTER_AWS_DOMAIN, KUEUE_DOMAIN
+from gpu_facts.labels import KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
 from gpu_preflight.doctor.dump import (
     CONFIG_MAPS,
     HIDDEN,
     LAST_APPLIED,
+    OF_THE_POD,
     RESOURCES,
     Dump,
     NotLooked,
@@ -34,17 +35,8 @@ from gpu_preflight.reading.objects import Object, parse_objects
 from gpu_preflight.reading.unknown import dig, is_expression, mapping, mappings
 
 PAGE = 500
-# Read in the namespace of the pod, if one pod is asked for. Everything else is read in all namespaces.
-_OF_THE_POD = frozenset(
-    (
-        *("replicasets.apps", "statefulsets.apps", "jobs.batch", "cronjobs.batch", "resourcequotas", "limitranges"),
-        *("persistentvolumeclaims", "horizontalpodautoscalers.autoscaling", "scaledobjects.keda.sh"),
-        *("resourceclaims.resource.k8s.io", "jobsets.jobset.x-k8s.io", "workloads.kueue.x-k8s.io"),
-        *("localqueues.kueue.x-k8s.io", "podgroups.scheduling.run.ai"),
-    )
-)
-# Pods that have ended hold nothing. The pod in question may be one of them, so it is read by name.
-_RUNNING = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+# Pods that have succeeded hold nothing. The pod in question may be one of them, so it is read by name.
+_WITHOUT_SUCCEEDED = {"fieldSelector": "status.phase!=Succeeded"}
 
 
 class Collector:
@@ -76,19 +68,16 @@ class Collector:
             self._get("pod", f"/api/v1/namespaces/{quote(self._namespace)}/pods/{quote(pod)}")
         for resource in RESOURCES:
             name, _, group = resource.partition(".")
-            versions = groups.get(group) if groups is not None else [_GUESSED.get(group, "v1")]
-            if versions is None:
-                # The group isn't installed, so no such object exists.
-                self._missing.add(resource)
-            else:
-                self._list(resource, _path(name, group, versions[0], self._list_namespace(resource)))
+            versions = _GUESSED.get(group, ("v1",)) if groups is None else groups.get(group, ())
+            self._list(resource, [_path(name, group, each, self._list_namespace(resource)) for each in versions])
         for namespace, name in self._maps:
             place = "" if namespace == KUBE_SYSTEM else f"{namespace}_"
             self._get(f"configmap-{place}{name}", f"/api/v1/namespaces/{quote(namespace)}/configmaps/{quote(name)}")
+        self.at = self._api.time or self.at
         return self.dump()
 
     def _list_namespace(self, resource: str) -> str | None:
-        return self._namespace if resource in _OF_THE_POD and not self._compares else None
+        return self._namespace if resource in OF_THE_POD and not self._compares else None
 
     def _groups(self) -> dict[str, list[str]] | None:
         """Return the versions of each API group, the preferred one first; ``None`` if they aren't readable."""
@@ -97,10 +86,16 @@ class Collector:
         except Refused as refused:
             self._errors["apis"] = str(refused)
             return None
+        listed = mappings(dig(answer, "groups"))
+        if not listed:
+            # Each API server has groups.
+            self._errors["apis"] = "the answer isn't a list of API groups"
+            return None
         found: dict[str, list[str]] = {"": ["v1"]}
-        for each in mappings(dig(answer, "groups")):
-            preferred = str(dig(each, "preferredVersion", "version"))
-            found[str(each.get("name"))] = [preferred]
+        for each in listed:
+            every = [each.get("preferredVersion"), *mappings(each.get("versions"))]
+            versions = (str(version) for one in every if (version := mapping(one).get("version")))
+            found[str(each.get("name"))] = list(dict.fromkeys(versions))
         return found
 
     def _ask(self, path: str, parameters: Mapping[str, str]) -> Any:
@@ -122,38 +117,50 @@ class Collector:
             elif name.startswith("configmap-"):
                 self._absent.add(name)
 
-    def _list(self, resource: str, path: str) -> None:
-        parameters = {"limit": str(PAGE), **(_RUNNING if resource == "pods" else {})}
-        every: list[Any] = []
-        kind, version = RESOURCES[resource], "v1"
-        try:
-            while True:
-                answer = mapping(self._ask(path, parameters))
-                version = str(answer.get("apiVersion") or version)
-                own = {"apiVersion": version, "kind": kind}
-                items = mappings(answer.get("items"))
-                every += [projected({**own, **each}, with_managers=self._compares) for each in items]
-                following = dig(answer, "metadata", "continue")
-                if not following:
-                    break
-                parameters["continue"] = str(following)
-        except Refused as refused:
-            # Without the list of API groups, the version is a guess.
-            if refused.status == 404 and "apis" not in self._errors:
-                every = []
-            else:
+    def _list(self, resource: str, paths: Iterable[str]) -> None:
+        """Read a list from the first path, one for each version of its group, that the API server has."""
+        missing = ""
+        for path in paths:
+            items: list[Any] = []
+            try:
+                for page in self._pages(resource, path):
+                    items += page
+            except Refused as refused:
+                if refused.status == 404 and not items:
+                    missing = str(refused)
+                    continue
                 self._errors[resource] = str(refused)
-                if not every:
-                    return
-                # A part of the list still shows causes, but not that there is no such object.
-                self._lists[resource] = {
-                    "apiVersion": "v1",
-                    "kind": "List",
-                    "metadata": {"continue": "cut"},
-                    "items": every,
-                }
+                if items:
+                    # A part of the list still shows causes, but not that there is no such object.
+                    self._lists[resource] = {**_AS_LIST, "metadata": {"continue": "cut"}, "items": items}
                 return
-        self._lists[resource] = {"apiVersion": "v1", "kind": "List", "items": every}
+            self._lists[resource] = {**_AS_LIST, "items": items}
+            return
+        if "apis" in self._errors:
+            # The versions are guessed.
+            self._errors[resource] = missing
+        else:
+            # The resource isn't installed, so no such object exists.
+            self._missing.add(resource)
+
+    def _pages(self, resource: str, path: str) -> Iterator[list[Any]]:
+        """Yield the objects of each page of a list.
+
+        Raises:
+            Refused: There is no answer, or it isn't a list.
+        """
+        parameters = {"limit": str(PAGE), **(_WITHOUT_SUCCEEDED if resource == "pods" else {})}
+        while True:
+            answer = mapping(self._ask(path, parameters))
+            if "items" not in answer or not isinstance(answer["items"], (list, type(None))):
+                raise Refused("the answer isn't a list")
+            own = {"apiVersion": str(answer.get("apiVersion") or "v1"), "kind": RESOURCES[resource]}
+            items = mappings(answer["items"])
+            yield [projected({**own, **each}, with_managers=self._compares) for each in items]
+            following = dig(answer, "metadata", "continue")
+            if not following:
+                return
+            parameters["continue"] = str(following)
 
     def dump(self) -> Dump:
         """Return what was read as a dump."""
@@ -192,12 +199,17 @@ class Collector:
                 written.writestr(f"{name}.err", why + "\n")
 
 
-# The version of a group whose versions aren't known.
+_AS_LIST = {"apiVersion": "v1", "kind": "List"}
+# The versions of groups without a version v1 of all resources, if the API server doesn't list its groups.
 _GUESSED = {
-    KARPENTER_AWS_DOMAIN: "v1",
-    KUEUE_DOMAIN: "v1beta1",
-    "jobset.x-k8s.io": "v1alpha2",
-    "keda.sh": "v1alpha1",
+    # The status of v1 has no conditions.
+    "autoscaling": ("v2",),
+    "resource.k8s.io": ("v1", "v1beta2", "v1beta1"),
+    KUEUE_DOMAIN: ("v1beta2", "v1beta1"),
+    "jobset.x-k8s.io": ("v1alpha2",),
+    "keda.sh": ("v1alpha1",),
+    # Queues and PodGroups have different versions.
+    "scheduling.run.ai": ("v2", "v2alpha2"),
 }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import groupby
 
 import yaml
 
-from gpu_preflight.doctor.dump import AWS_ANSWERS, CONFIG_MAPS, RESOURCES
+from gpu_preflight.doctor.aws import CALLS, Call, filled
+from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES
 
 _HEAD = """\
 #!/bin/sh
@@ -15,32 +18,13 @@ _HEAD = """\
 # arguments of pods. Secrets aren't read.
 # Usage: sh dump.sh [CLUSTER]   with the name of the EKS cluster, the answers of AWS are written too.
 mkdir -p dump && cd dump || exit 1
-get() { file=$1; shift; kubectl get "$@" -o json > "$file.json" 2> "$file.err" || rm -f "$file.json"
-[ -s "$file.err" ] || rm -f "$file.err"; }
+get() { file=$1; shift
+kubectl get "$@" -o json > "$file.json" 2> "$file.err" && rm -f "$file.err" || rm -f "$file.json"; }
 """
 _AWS = """\
 [ -n "$1" ] || exit 0
-ask() { name=$1; shift; aws "$@" --output json > "aws-$name.json" 2> "aws-$name.err" || rm -f "aws-$name.json"
-[ -s "aws-$name.err" ] || rm -f "aws-$name.err"; }
-ask cluster eks describe-cluster --name "$1"
-ask access-entries eks list-access-entries --cluster-name "$1"
-for group in $(aws eks list-nodegroups --cluster-name "$1" --query 'nodegroups[]' --output text); do
-  ask "nodegroup-$group" eks describe-nodegroup --cluster-name "$1" --nodegroup-name "$group"
-done
-ask groups autoscaling describe-auto-scaling-groups --filters "Name=tag-key,Values=kubernetes.io/cluster/$1"
-for group in $(aws autoscaling describe-auto-scaling-groups --filters "Name=tag-key,Values=kubernetes.io/cluster/$1" \\
-  --query 'AutoScalingGroups[].AutoScalingGroupName' --output text); do
-  ask "activities-$group" autoscaling describe-scaling-activities --auto-scaling-group-name "$group" --max-items 20
-done
-ask instances ec2 describe-instances --filters "Name=tag-key,Values=kubernetes.io/cluster/$1"
-ask instance-status ec2 describe-instance-status
-ask reservations ec2 describe-capacity-reservations
-ask subnets ec2 describe-subnets
-ask route-tables ec2 describe-route-tables
-ask security-groups ec2 describe-security-groups
-ask vpc-endpoints ec2 describe-vpc-endpoints
-ask quota-p service-quotas get-service-quota --service-code ec2 --quota-code L-417A185B
-ask quota-g service-quotas get-service-quota --service-code ec2 --quota-code L-DB2E81BA
+ask() { name=$(printf %s "$1" | tr / _); shift
+aws "$@" --output json > "aws-$name.json" 2> "aws-$name.err" && rm -f "aws-$name.err" || rm -f "aws-$name.json"; }
 """
 
 
@@ -53,12 +37,33 @@ def script() -> str:
     managed = {each: "" if each in _MANY else " --show-managed-fields" for each in RESOURCES}
     resources = "\n".join(f"get {each} {each} -A{option}" for each, option in managed.items())
     maps = "\n".join(f"get configmap-{each} configmap {each} -n kube-system" for each in CONFIG_MAPS)
-    return f"{_HEAD}{resources}\n{maps}\n{_AWS}"
+    return f"{_HEAD}{resources}\n{maps}\n{_AWS}{''.join(_aws_lines())}"
 
 
-# Actions of the AWS CLI's commands whose names differ. Console output and CloudTrail may hold secrets, so they are left
-# out: add ec2:GetConsoleOutput or cloudtrail:LookupEvents if you want to look there.
-_LEFT_OUT = ("get-console-output", "lookup-events")
+def _aws_lines() -> Iterator[str]:
+    for each, calls in groupby(CALLS, key=lambda call: call.each):
+        asked = [f'ask "{filled(call.name, "$1", "$each")}" {_arguments(call)}\n' for call in calls]
+        if not each:
+            yield from asked
+            continue
+        name, path = each
+        lister = next(call for call in CALLS if call.name == name)
+        yield f"for each in $(aws {_arguments(lister)} --query '{path}' --output text); do\n"
+        yield from (f"  {line}" for line in asked)
+        yield "done\n"
+
+
+def _arguments(call: Call) -> str:
+    """Return the arguments of the AWS CLI for a call, for a shell."""
+    words = [call.command]
+    for name, value in filled(call.parameters, "$1", "$each").items():
+        option = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
+        text = value if isinstance(value, str) else f"Name={value[0]['Name']},Values={value[0]['Values'][0]}"
+        words.append(f'--{option} "{text}"')
+    return " ".join((*words, *((f"--max-items {call.most}",) if call.most else ())))
+
+
+# Services whose name in IAM differs.
 _SERVICES = {"service-quotas": "servicequotas"}
 
 
@@ -70,9 +75,9 @@ def policy(kind: str) -> str:
     """
     if kind == "rbac":
         return _rbac()
-    commands = [each.split() for each in AWS_ANSWERS.values() if not each.endswith(_LEFT_OUT)]
-    names = [(_SERVICES.get(service, service), operation.title().replace("-", "")) for service, operation in commands]
-    actions = sorted(f"{service}:{name}" for service, name in names)
+    commands = (each.command.split() for each in CALLS)
+    names = ((_SERVICES.get(service, service), operation.title().replace("-", "")) for service, operation in commands)
+    actions = sorted({f"{service}:{name}" for service, name in names})
     statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2) + "\n"
 
@@ -82,12 +87,14 @@ def _rbac() -> str:
     for each in RESOURCES:
         name, _, group = each.partition(".")
         groups.setdefault(group, []).append(name)
-    rules = [{"apiGroups": [group], "resources": names, "verbs": ["get", "list"]} for group, names in groups.items()]
+    # Only the pod in question is read by name.
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    rules = [{"apiGroups": [group], "resources": names, "verbs": ["list"]} for group, names in groups.items()]
     maps = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(CONFIG_MAPS), "verbs": ["get"]}
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
         "metadata": {"name": "gpu-constructs-doctor"},
-        "rules": [*rules, maps],
+        "rules": [*rules, pods, maps],
     }
     return yaml.safe_dump(role, sort_keys=False)

@@ -12,6 +12,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +47,10 @@ class Refused(Exception):
 
 class Api(Protocol):
     """Something that answers GET requests."""
+
+    @property
+    def time(self) -> datetime | None:
+        """Its time at the first answer; ``None`` if it doesn't send that."""
 
     def get(self, path: str, parameters: Mapping[str, str]) -> Any:
         """Return the answer to a GET request, parsed.
@@ -96,6 +102,7 @@ class Cluster:
         self.context, self.program = name, mapping(user.get("exec"))
         self._errors = (httpx2.HTTPError, httpx2.InvalidURL, ConfigError, OSError, ValueError, KeyError, TypeError)
         self._clock, self._sleep = clock, sleep
+        self.time: datetime | None = None
         self._until = clock() + SECONDS
         try:
             single = KubeConfig.from_dict(config, fname=file).get(name)
@@ -127,6 +134,7 @@ class Cluster:
             except self._errors as error:
                 # A program for credentials that fails does so for each request.
                 raise Refused(_line(error), is_final=type(error).__name__ in ("ConfigError", "ConnectError")) from None
+            self.time = self.time or _header_time(answer.headers.get("Date"))
             header = answer.headers.get("Retry-After")
             wait = min(float(header), _MAX_WAIT) if header and header.isdecimal() else 1.0
             if answer.status_code != _TOO_MANY or not again or self._clock() + wait > self._until:
@@ -140,6 +148,15 @@ class Cluster:
             return json.loads(answer.content)
         except ValueError:
             raise Refused("the answer isn't JSON") from None
+
+
+def _header_time(text: str | None) -> datetime | None:
+    """Return the time in a header ``Date``; ``None`` without a valid one."""
+    try:
+        found = parsedate_to_datetime(text or "")
+    except (ValueError, TypeError):
+        return None
+    return found.replace(tzinfo=found.tzinfo or timezone.utc)
 
 
 def _reason(status: int, text: str) -> str:
@@ -177,7 +194,7 @@ def read_kubeconfig() -> tuple[dict[str, Any], Path]:
             known = [each.get("name") for each in mappings(found.get(key))]
             added = [_absolute(each, file) for each in mappings(read.get(key)) if each.get("name") not in known]
             found[key] = [*mappings(found.get(key)), *added]
-        found.setdefault("current-context", read.get("current-context"))
+        found["current-context"] = found.get("current-context") or read.get("current-context")
     if first is None:
         listed = ", ".join(map(str, files))
         raise UnusableInput(

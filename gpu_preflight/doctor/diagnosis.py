@@ -188,9 +188,8 @@ def _owner_target(live: Live, owner: Object) -> Target:
 
 def grouped(diagnoses: Iterable[Diagnosis]) -> list[tuple[Diagnosis, ...]]:
     """Return diagnoses by the object that a user wrote and by their first cause."""
-    found: dict[tuple[str, str, str], list[Diagnosis]] = {}
+    found: dict[tuple[str, str], list[Diagnosis]] = {}
     for each in diagnoses:
-        first = each.ranking.roots[0] if each.ranking.roots else None
-        key = each.target.root.title, first.id if first else "", first.subject if first and len(first.id) < 2 else ""
-        found.setdefault(key, []).append(each)
+        first = next((cause.id for cause in each.ranking.roots), "")
+        found.setdefault((each.target.root.title, first), []).append(each)
     return [tuple(each) for each in found.values()]

@@ -2,7 +2,8 @@
 
 "There is no such object" is true only if the list of its kind is complete. A file with the name of a resource, such as
 ``nodepools.karpenter.sh.json``, has the complete list, even if it is empty. ``nodepools.karpenter.sh.err`` next to it
-has the error of kubectl instead. In other files, the kinds that occur in a list count as listed.
+has the error of kubectl instead. In other files, the kinds that occur in a list count as listed. A raw list, such as a
+``PodList``, is complete if its kind has no namespace, or its objects are in several.
 
 Sources: https://kubernetes.io/docs/reference/kubectl/generated/kubectl_get/,
 https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
@@ -11,6 +12,7 @@ https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime, timezone
@@ -18,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from gpu_facts.kubernetes import KUBE_SYSTEM
+from gpu_facts.kubernetes import CLUSTER_SCOPED, KUBE_SYSTEM
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import Document, UnusableInput, is_folder, is_list, parse, read_text
 from gpu_preflight.reading.folder_files import walk
@@ -66,6 +68,15 @@ RESOURCES: Mapping[str, str] = {
     "podgroups.scheduling.run.ai": "PodGroup",
     "queues.scheduling.run.ai": "Queue",
 }
+# Lists that are read in the namespace of the pod only, if one pod is asked for.
+OF_THE_POD = frozenset(
+    (
+        *("replicasets.apps", "statefulsets.apps", "jobs.batch", "cronjobs.batch", "resourcequotas", "limitranges"),
+        *("persistentvolumeclaims", "horizontalpodautoscalers.autoscaling", "scaledobjects.keda.sh"),
+        *("resourceclaims.resource.k8s.io", "jobsets.jobset.x-k8s.io", "workloads.kueue.x-k8s.io"),
+        *("localqueues.kueue.x-k8s.io", "podgroups.scheduling.run.ai"),
+    )
+)
 # Read by name, because other ConfigMaps may hold secrets.
 CONFIG_MAPS = ("cluster-autoscaler-status", "aws-auth", "nvidia-device-plugin-config")
 # Keys of the answers of the AWS CLI, each with its command. A text in front of a colon is the name of the answer.
@@ -106,6 +117,16 @@ _MAX_LOG_BYTES = 1024**2
 _MAX_RECORD_BYTES = 1024**3
 _FORBIDDEN = regex(r"(?i)forbidden|unauthorized|accessdenied|not authorized")
 _NO_SUCH_RESOURCE = regex(r"doesn't have a resource type|could not find the requested resource")
+# Answers of AWS in which an absent item is evidence, so that a part of the list isn't.
+_WHOLE = ("accessEntries", "VpcEndpoints")
+# The number of pods in the status of an owner.
+POD_COUNTS = {
+    "ReplicaSet": "replicas",
+    "Deployment": "replicas",
+    "StatefulSet": "replicas",
+    "Job": "active",
+    "DaemonSet": "currentNumberScheduled",
+}
 _TIMES = ("lastTransitionTime", "lastTimestamp", "eventTime", "renewTime", "creationTimestamp", "lastHeartbeatTime")
 
 
@@ -169,14 +190,29 @@ def read_dump(paths: Iterable[str]) -> Dump:
             continue
         for file in sorted(walk(place)) if is_folder(place) else [place]:
             _read_file(file, found, named=not is_folder(place))
-    if not found.objects and not found.aws and not found.complete:
+    if not (found.objects or found.aws or found.complete or found.listed):
         unread = f" ({found.unread[0].what}: {found.unread[0].why})" if found.unread else ""
         raise UnusableInput(
             f"{', '.join(every)}: must hold the output of 'kubectl get ... -o json', got none{unread}; "
             "see 'gpu-constructs doctor --print-commands'"
         )
     found.objects = newest(found.objects)
+    _limit_pods(found)
     return found
+
+
+def _limit_pods(found: Dump) -> None:
+    """Remove the list of pods from the complete ones if it lacks a namespace, as it does without the option ``-A``."""
+    namespaces = {each.namespace for each in found.objects if each.kind == "Pod"}
+    for each in found.objects:
+        count = mapping(each.content.get("status")).get(POD_COUNTS.get(each.kind, ""))
+        if isinstance(count, int) and count > 0 and each.namespace not in namespaces:
+            if "Pod" in found.complete | found.listed:
+                why = f"{each.title} has {count} pods, and no pod of its namespace is in the dump; list them with -A"
+                found.refused.append(NotLooked("pods", why))
+            found.complete.discard("Pod")
+            found.listed.discard("Pod")
+            return
 
 
 def _read_record(file: Path, found: Dump) -> None:
@@ -193,12 +229,12 @@ def _read_record(file: Path, found: Dump) -> None:
                 # Members with a folder or a drive in their name aren't of this program.
                 for name in sorted(each for each in packed.namelist() if Path(each).name == each):
                     packed.extract(name, folder)
-        except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:
             raise UnusableInput(f"{file}: must be a file that --record wrote, got {error}") from None
         time = Path(folder) / "time.txt"
-        found.at = parse_time(time.read_text().strip()) if time.is_file() else None
+        found.at = parse_time(time.read_text(errors="replace").strip()) if time.is_file() else None
         namespace = Path(folder) / "namespace.txt"
-        found.namespace = namespace.read_text().strip() if namespace.is_file() else ""
+        found.namespace = namespace.read_text(errors="replace").strip() if namespace.is_file() else ""
         for each in sorted(Path(folder).iterdir()):
             _read_file(each, found, named=False)
 
@@ -206,11 +242,12 @@ def _read_record(file: Path, found: Dump) -> None:
 def _read_file(file: Path, found: Dump, *, named: bool) -> None:
     if file.suffix == ".log":
         _read_log(file, found)
-    elif file.suffix == ".err":
-        _read_error(file.stem, read_text(file), found)
-    elif named or file.suffix in _SUFFIXES:
+    elif named or file.suffix in (*_SUFFIXES, ".err"):
         try:
-            _read_documents(file, found)
+            if file.suffix == ".err":
+                _read_error(file.stem, read_text(file), found)
+            else:
+                _read_documents(file, found)
         except UnusableInput as error:
             if named:
                 raise
@@ -220,6 +257,10 @@ def _read_file(file: Path, found: Dump, *, named: bool) -> None:
 def _read_log(file: Path, found: Dump) -> None:
     namespace, _, rest = file.stem.partition("_")
     pod, _, container = rest.partition("_")
+    if not container:
+        why = f"must have the name NAMESPACE_POD_CONTAINER.log, got {file.name}"
+        found.unread.append(NotLooked(str(file), why))
+        return
     with file.open("rb") as stream:
         stream.seek(0, 2)
         stream.seek(max(stream.tell() - _MAX_LOG_BYTES, 0))
@@ -255,14 +296,21 @@ def _read_documents(file: Path, found: Dump) -> None:
     read = found.objects[before:]
     lists = [each.content for each in documents if _is_list(each.content)]
     # The documents of a long list are its items.
-    if any(isinstance(each.get("items"), (list, type(None))) for each in lists) or (not lists and is_list(text[:4096])):
+    if any(map(_has_items, lists)) or (not lists and is_list(text[:4096])):
         if kind is not None and kind not in found.cut:
             found.complete.add(kind)
-        found.listed |= {each.kind for each in read}
+        kinds = [each.kind for each in read]
+        # A cluster has more than one pod. 'kubectl get pod/a node/b' writes such a list.
+        found.listed |= {each for each in kinds if each != "Pod" or kinds.count(each) > 1}
 
 
 def _is_list(content: Any) -> bool:
     return isinstance(content, dict) and str(content.get("kind")).endswith("List")
+
+
+def _has_items(content: Mapping[str, Any]) -> bool:
+    """Whether a list has its items. An API server writes null for no items."""
+    return "items" in content and isinstance(content["items"], (list, type(None)))
 
 
 def _read_document(document: Document, found: Dump) -> None:
@@ -274,11 +322,23 @@ def _read_document(document: Document, found: Dump) -> None:
         found.objects += objects
         if mapping(content.get("metadata")).get("continue"):
             found.cut |= {each.kind for each in objects}
-        elif _is_list(content) and content["kind"] != "List" and isinstance(content.get("items"), (list, type(None))):
-            found.complete.add(str(content["kind"]).removesuffix("List"))
+        elif _is_list(content) and content["kind"] != "List" and _has_items(content):
+            kind = str(content["kind"]).removesuffix("List")
+            # The path of the request isn't in the list. It may be limited to a namespace.
+            is_named = Path(document.file).stem.partition(".")[0] == f"{kind.lower()}s"
+            is_whole = is_named or kind in CLUSTER_SCOPED or len({each.namespace for each in objects}) > 1
+            if is_whole:
+                found.complete.add(kind)
+            elif kind != "Pod":
+                # It may have no items.
+                found.listed.add(kind)
         return
     known = [key for key in content if key in AWS_ANSWERS]
+    is_cut = bool(content.get("NextToken") or content.get("nextToken"))
     for key in known:
+        if is_cut and key in _WHOLE:
+            found.refused.append(NotLooked(f"aws {AWS_ANSWERS[key]}", "only a part of the list is in the dump"))
+            continue
         found.aws.setdefault(key, []).append((document.file, content[key]))
     if not known:
         found.unread.append(NotLooked(document.file, "has neither objects of Kubernetes nor an answer of the AWS CLI"))

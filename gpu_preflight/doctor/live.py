@@ -20,7 +20,16 @@ from gpu_preflight.case import Case
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.observed import RunningCluster, has_ended, is_finished
 from gpu_preflight.doctor.cause import Confidence, Evidence
-from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES, Dump, NotLooked, latest_time, parse_time
+from gpu_preflight.doctor.dump import (
+    CONFIG_MAPS,
+    OF_THE_POD,
+    POD_COUNTS,
+    RESOURCES,
+    Dump,
+    NotLooked,
+    latest_time,
+    parse_time,
+)
 from gpu_preflight.judging.explain import explain
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Pool
@@ -233,8 +242,17 @@ class Live:
         """Return an object by name; ``None`` if it isn't in the dump. See `certainty` before "it doesn't exist"."""
         return next((each for each in self.objects(kind, namespace) if each.name == name), None)
 
-    def certainty(self, kind: str) -> Confidence | None:
-        """Return how certain "there is no such object" is for a kind; ``None`` if its list isn't in the dump."""
+    def certainty(self, kind: str, namespace: str | None = None) -> Confidence | None:
+        """Return how certain "there is no such object" is for a kind; ``None`` if its list isn't in the dump.
+
+        Args:
+            kind: The kind.
+            namespace: The namespace in question, empty for all. Default: the one to which the dump is limited, if any.
+        """
+        limit = self.dump.namespace
+        if limit and namespace not in (None, limit) and _RESOURCE_BY_KIND.get(kind) in OF_THE_POD:
+            self._asked[kind] = NotLooked(_RESOURCE_BY_KIND[kind], f"the dump is limited to namespace {limit}")
+            return None
         if kind in self.dump.complete and kind not in self.dump.cut:
             return "proven"
         if kind in self.dump.listed and kind not in self.dump.cut:
@@ -242,13 +260,15 @@ class Live:
         if kind not in self._asked:
             resource = _RESOURCE_BY_KIND.get(kind, kind)
             why = next((each.why for each in self.dump.refused if each.what in (resource, resource.split(".")[0])), "")
-            cut = "only a part of the list is in the dump" if kind in self.dump.cut else "isn't in the dump"
+            has_part = kind in self.dump.cut or kind in self._by_kind
+            cut = "only a part of the list is in the dump" if has_part else "isn't in the dump"
             self._asked[kind] = NotLooked(resource, why or cut)
         return None
 
     def config_map(self, name: str, namespace: str = KUBE_SYSTEM) -> Object | None:
         """Return a ConfigMap; ``None`` if it isn't in the dump. ConfigMaps are never listed."""
-        found = next((each for each in self._by_kind.get("ConfigMap", ()) if each.name == name), None)
+        every = self._by_kind.get("ConfigMap", ())
+        found = next((each for each in every if (each.namespace, each.name) == (namespace, name)), None)
         is_absent = f"{namespace}/{name}" in self.dump.absent
         if found is None and not is_absent and name in CONFIG_MAPS and not self._by_kind.get("NodePool"):
             self._asked[name] = NotLooked(f"configmap {name} of {namespace}", "isn't in the dump")
@@ -526,8 +546,13 @@ class Live:
         return Target(None, (owner, *self.owners(owner)), spec, read_pod(spec))
 
     def targets(self, namespace: str | None = None) -> list[Target]:
-        """Return every GPU pod that doesn't run, and every owner of GPU pods that has too few."""
-        pods = [self.target(each) for each in self.objects("Pod", namespace) if not self.is_fine(each)]
+        """Return every GPU pod that doesn't run and isn't replaced, and every owner of GPU pods that has too few."""
+        faulty = [each for each in self.objects("Pod", namespace) if not self.is_fine(each)]
+        owners_of_failed = {id(each): self.running.owner(each) for each in faulty if self.phase(each) == "Failed"}
+        whole = {id(each) for each in owners_of_failed.values() if each is not None and self._is_whole(each)}
+        pods = [self.target(each) for each in faulty if id(owners_of_failed.get(id(each))) not in whole]
+        for kind in POD_COUNTS:
+            self.certainty(kind, namespace or "")
         owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self.lacks_pods(each)]
         every = (*pods, *map(self.owner_target, owners))
         return [each for each in every if self._is_of_gpus(each) and namespace in (None, each.namespace)]
@@ -543,24 +568,42 @@ class Live:
         """Whether a pod has succeeded, or runs and all its containers are ready."""
         if self.phase(pod) == "Succeeded":
             return True
-        return self.phase(pod) == "Running" and all(each.ready for each in self.containers(pod) if not each.init)
+        if self.phase(pod) != "Running" or not all(each.ready for each in self.containers(pod) if not each.init):
+            return False
+        # If its node is silent, its containers stay ready, and the condition becomes False.
+        ready = self.condition(pod, "Ready")
+        return ready is None or ready.status == "True"
 
     def lacks_pods(self, owner: Object) -> bool:
         """Whether an owner has fewer pods than it wants, or than its autoscaler wants."""
-        if owner.kind == "Deployment" and self.owned(owner, "ReplicaSet"):
-            scalers = self._by_kind.get("HorizontalPodAutoscaler", ())
-            return any(self.limits_owner(each, owner) for each in scalers)
-        wanted = owner.spec.get("replicas", 1) if owner.kind != "Job" else owner.spec.get("parallelism", 1)
-        if owner.kind == "DaemonSet":
-            wanted = dig(owner.content, "status", "desiredNumberScheduled") or 0
         if is_finished(owner):
             return False
         if any(self.limits_owner(each, owner) for each in self._by_kind.get("HorizontalPodAutoscaler", ())):
             return True
+        if owner.kind == "Deployment" and self.owned(owner, "ReplicaSet"):
+            return False
+        status = mapping(owner.content.get("status"))
+        wanted = owner.spec.get("replicas", 1)
+        if owner.kind == "Job":
+            limits = (owner.spec.get("parallelism", 1), owner.spec.get("completions"))
+            wanted = min((each for each in limits if isinstance(each, int)), default=None)
+        elif owner.kind == "DaemonSet":
+            wanted = status.get("desiredNumberScheduled") or 0
+        have: Any = len(self.owned(owner, "Pod"))
+        if self.certainty("Pod") is None or (owner.kind == "Deployment" and self.certainty("ReplicaSet") is None):
+            # Its pods may exist and not be in the dump.
+            have = status.get(POD_COUNTS.get(owner.kind, "replicas"), 0) if status else None
         # The missing pods of a Job may have ended and been deleted.
-        ended = owner.kind == "Job" and dig(owner.content, "status", "succeeded")
-        is_short = isinstance(wanted, int) and len(self.owned(owner, "Pod")) < wanted and not ended
+        ended = owner.kind == "Job" and status.get("succeeded")
+        is_short = isinstance(wanted, int) and isinstance(have, int) and have < wanted and not ended
         return is_short or self.is_true(owner, "ReplicaFailure")
+
+    def _is_whole(self, owner: Object) -> bool:
+        """Whether an owner has replaced its failed pods: it is complete, or as many pods as it wants run."""
+        wanted = owner.spec.get("replicas")
+        if owner.kind not in ("ReplicaSet", "StatefulSet") or not isinstance(wanted, int):
+            return self.is_true(owner, "Complete")
+        return sum(map(self.is_fine, self.owned(owner, "Pod"))) >= wanted
 
     def limits_owner(self, scaler: Object, owner: Object) -> bool:
         """Whether an autoscaler of pods keeps an owner at too few: it is at its max, or can't read its metric."""

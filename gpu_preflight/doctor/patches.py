@@ -51,7 +51,7 @@ def patch_command(each: Object, body: Any) -> str:
     is_built_in = "." not in each.group or (each.group.endswith(".k8s.io") and not each.group.endswith(".x-k8s.io"))
     kind = "" if is_built_in else " --type merge"
     resource = f"{each.kind.lower()}.{each.group}" if "." in each.group else each.kind.lower()
-    namespace = f" -n {shlex.quote(each.namespace)}" if "namespace" in str(each.content.get("metadata")) else ""
+    namespace = f" -n {shlex.quote(each.namespace)}" if dig(each.content, "metadata", "namespace") else ""
     return f"kubectl patch {resource} {name}{namespace}{kind} -p {text}"
 
 
@@ -70,7 +70,9 @@ def tried(live: Live, target: Target, change: Change) -> str:
     after = Live(replace(live.dump, objects=objects), live.now)
     pod = next(each for each in objects if each.origin == target.pod.origin)
     again = after.target(pod)
-    if taking := next((each for each in after.fits(again) if each.fits), None):
+    # Pods that aren't in the dump may use the devices.
+    fits = after.fits(again) if after.certainty("Pod") is not None else []
+    if taking := next((each for each in fits if each.fits), None):
         return f"with this change, node {taking.node.name} takes {target.title}"
     verdict = after.verdict(again) if len(after.nodes) <= _MAX_NODES else None
     pools = [each.pool for each in verdict.pools if each.answer is Answer.YES] if verdict is not None else []

@@ -15,11 +15,12 @@ from typing import Any
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import DO_NOT_DISRUPT, NODE_GROUP, NODE_POOL, SAFE_TO_EVICT
 from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.capacity import controller
 from gpu_preflight.doctor.live import Live, is_daemon
 from gpu_preflight.model.answer import Answer, all_yes
 from gpu_preflight.model.label_values import equal, exactly, requirement
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import dig, mapping, mappings
+from gpu_preflight.reading.unknown import dig, items, mapping, mappings
 
 _MIRROR = "kubernetes.io/config.mirror"
 _TERMINATION = "karpenter.sh/termination"
@@ -46,7 +47,7 @@ def removal_blockers(live: Live, node: Object) -> Iterator[str]:
     elif node.labels.get(NODE_POOL):
         yield from _for_karpenter(live, node, claim)
     else:
-        yield from _for_cluster_autoscaler(live, node)
+        yield from _for_group(live, node)
 
 
 def is_leaving(live: Live, node: Object) -> bool:
@@ -73,7 +74,7 @@ def _drain(live: Live, node: Object, claim: Object | None, leaving: Object) -> I
         yield f"D7: its drain waits since {since} for {stuck[0].title}, which doesn't end"
     elif budgets := list(_budgets(live, node)):
         yield f"D7: its drain waits since {since}: {budgets[0].partition(': ')[2]}"
-    elif _TERMINATION in (dig(leaving.content, "metadata", "finalizers") or ()):
+    elif _TERMINATION in items(dig(leaving.content, "metadata", "finalizers")):
         runs = any("karpenter" in each.name and live.is_fine(each) for each in live.objects("Pod"))
         without = "" if runs or live.certainty("Pod") is None else ", and no pod of Karpenter runs"
         yield f"D9: the finalizer {_TERMINATION} holds it since {since}{without}"
@@ -120,8 +121,8 @@ def _policy(pool: Object, *, has_pods: bool) -> Iterator[str]:
     elif disruption.get("consolidationPolicy") == "WhenEmpty" and has_pods:
         yield f"D6: NodePool {pool.name} removes empty nodes only, and other pods run on the node"
     for each in mappings(disruption.get("budgets")):
-        reasons = each.get("reasons")
-        is_now = not each.get("schedule") and (not reasons or {"Empty", "Underutilized"} & set(reasons))
+        reasons = items(each.get("reasons"))
+        is_now = not each.get("schedule") and (not reasons or "Empty" in reasons or "Underutilized" in reasons)
         if is_now and str(each.get("nodes")) in ("0", "0%"):
             yield f"D5: a disruption budget of NodePool {pool.name} allows 0 nodes"
             return
@@ -146,30 +147,36 @@ def _selects(selector: Any, pod: Object) -> bool:
     return all_yes(each.matches(labels) for each in wanted) is Answer.YES
 
 
+def _for_group(live: Live, node: Object) -> Iterator[str]:
+    """Yield what keeps a node of a group, for Cluster Autoscaler only if it is in the dump."""
+    if live.autoscaler_status or controller(live, "cluster-autoscaler") is not None:
+        yield from _for_cluster_autoscaler(live, node)
+    yield from _budgets(live, node)
+    yield from _min_size(live, node)
+    groups = {each.labels.get(NODE_GROUP) for each in live.nodes} - {None}
+    for update in mappings(live.aws("update")):
+        codes = [str(each.get("errorCode")) for each in mappings(update.get("errors"))]
+        if "PodEvictionFailure" in codes and node.labels.get(NODE_GROUP):
+            which = "its node group" if len(groups) == 1 else "a node group"
+            yield f"D10: the update {update.get('id')} of {which} can't evict pods (PodEvictionFailure)"
+
+
 def _for_cluster_autoscaler(live: Live, node: Object) -> Iterator[str]:
     """Yield what keeps Cluster Autoscaler from removing a node."""
     if str(node.annotations.get(_SCALE_DOWN_DISABLED)) == "true":
         yield f"D2: it has the annotation {_SCALE_DOWN_DISABLED}"
     yield from _pods_that_stay(live, node)
-    yield from _budgets(live, node)
-    yield from _min_size(live, node)
     age = live.seconds_since(live.created(node))
     if age is not None and age < _DELAY_SECONDS:
         yield "D2: it is younger than 10 minutes, and Cluster Autoscaler waits that long after a scale-up"
-    for update in live.aws("update"):
-        codes = [str(each.get("errorCode")) for each in mappings(update.get("errors"))]
-        if "PodEvictionFailure" in codes:
-            yield f"D10: the update {update.get('id')} of its node group can't evict pods (PodEvictionFailure)"
 
 
 def _pods_that_stay(live: Live, node: Object) -> Iterator[str]:
     """Yield the pods that Cluster Autoscaler doesn't evict, by its defaults or the flags of its Deployment."""
+    deployment = controller(live, "cluster-autoscaler")
+    containers = mappings(dig(deployment.spec, "template", "spec", "containers")) if deployment is not None else ()
     flags = " ".join(
-        str(argument)
-        for each in live.objects("Deployment")
-        if "cluster-autoscaler" in each.name
-        for container in mappings(dig(each.spec, "template", "spec", "containers"))
-        for argument in (*(container.get("command") or ()), *(container.get("args") or ()))
+        str(argument) for each in containers for argument in (*items(each.get("command")), *items(each.get("args")))
     )
     for pod in _pods(live, node):
         if str(pod.annotations.get(SAFE_TO_EVICT)) == "true":

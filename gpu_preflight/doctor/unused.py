@@ -54,7 +54,13 @@ def _unused(live: Live, node: Object) -> UnusedGpus | None:
     if row is None and not offered:
         return None
     idle = sum(max(amount, 0) for name, amount in live.free(node).items() if name.startswith(NVIDIA))
+    if live.certainty("Pod") is None:
+        # Pods that aren't in the dump may request them.
+        idle = 0
     missing = max(row.ec2_gpus - offered, 0) if row is not None else 0
+    if missing and any(each.spec.get("nodeName") == node.name for each in live.objects("ResourceSlice")):
+        # A DRA driver publishes its GPUs in slices, so the node doesn't offer them.
+        missing = 0
     if not idle and not missing and not is_leaving(live, node):
         return None
     region = str(node.labels.get(REGION) or "") or None

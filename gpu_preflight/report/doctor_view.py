@@ -151,12 +151,22 @@ def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None)
         return f"Every GPU pod in {where} runs" if asks else f"No pod in {where} requests a GPU"
     if len(views) == 1:
         return views[0].headline
-    pods, explained = (
-        sum(len(each.pods) for each in some) for some in (views, [each for each in views if each.causes])
-    )
+    every, explained = (_counts(some) for some in (views, [each for each in views if each.causes]))
+    open = [one - other for one, other in zip(every, explained, strict=True)]
+    pods, owners = every
+    faults = [f"{count(pods, 'GPU pod')} {'don' if pods > 1 else 'doesn'}'t run"] if pods else []
+    faults += [f"{count(owners, 'owner')} of GPU pods {'have' if owners > 1 else 'has'} too few"] if owners else []
     reasons = count(sum(bool(each.causes) for each in views), "reason")
-    rest = f"; no cause is found for {count(pods - explained, 'pod')}" if explained < pods else ""
-    return f"{pods} GPU pods don't run{f', for {reasons}' if explained else ''}{rest}"
+    names = [count(one, name) for one, name in zip(open, ("pod", "owner"), strict=True) if one]
+    rest = f"; no cause is found for {' and '.join(names)}" if names else ""
+    return f"{' and '.join(faults)}{f', for {reasons}' if sum(explained) else ''}{rest}"
+
+
+def _counts(views: Iterable[DiagnosisView]) -> tuple[int, int]:
+    """Return the number of pods, and of owners without pods."""
+    titles = [title for each in views for title in each.pods]
+    pods = sum(each.startswith("Pod ") for each in titles)
+    return pods, len(titles) - pods
 
 
 def _diagnosis_view(live: Live, alike: Sequence[Diagnosis]) -> DiagnosisView:

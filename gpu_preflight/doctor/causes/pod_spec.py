@@ -117,7 +117,7 @@ def _missing_claims(live: Live, target: Target) -> Iterator[Cause]:
     for each in mappings(target.spec.get("resourceClaims")):
         name = known_text(each.get("resourceClaimName"))
         if name is not None and live.object("ResourceClaim", name, target.namespace) is None:
-            certain = live.certainty("ResourceClaim")
+            certain = live.certainty("ResourceClaim", target.namespace)
             text = f"ResourceClaim {name}, which {target.title} names, doesn't exist"
             proof = Evidence(target.title, "spec.resourceClaims[].resourceClaimName", name)
             fix = "create the claim, or correct its name"
@@ -222,9 +222,10 @@ def _volume_claims(live: Live, target: Target, message: str, evidence: Evidence)
     # The condition doesn't expire, so a claim that exists now was created after it.
     found = _NO_CLAIM.search(message)
     if found and live.object("PersistentVolumeClaim", found[1], target.namespace) is None:
+        certain = live.certainty("PersistentVolumeClaim", target.namespace)
         text = f"PersistentVolumeClaim {found[1]}, which {target.title} mounts, doesn't exist"
         fix = "create the claim, or correct claimName of the pod"
-        yield Cause("V1", target.title, text, live.certainty("PersistentVolumeClaim") or "likely", (evidence,), fix)
+        yield Cause("V1", target.title, text, certain or "likely", (evidence,), fix)
     elif "unbound immediate PersistentVolumeClaims" in message:
         for name in claim_names(target.named):
             claim = live.object("PersistentVolumeClaim", name, target.namespace)

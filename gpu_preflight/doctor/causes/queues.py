@@ -68,12 +68,12 @@ def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> I
     workload = next(owned, None)
     local = live.object("LocalQueue", queue, target.namespace)
     if workload is None:
-        certain = live.certainty("LocalQueue")
+        certain = live.certainty("LocalQueue", target.namespace)
         proof = Evidence(target.root.title, f"metadata.labels[{KUEUE_QUEUE}]", queue)
         if local is None and certain is not None:
             text = f"LocalQueue {target.namespace}/{queue}, which {target.root.title} names, doesn't exist"
             yield Cause("Q2", target.root.title, text, certain, (proof,), "create the queue, or correct the label")
-        elif live.certainty("Workload") is not None:
+        elif live.certainty("Workload", target.namespace) is not None:
             text = f"{target.root.title} has no Workload of Kueue, so Kueue doesn't manage it"
             fix = f"check that Kueue runs, and that its configuration enables the integration of {target.root.kind}"
             yield Cause("Q1", target.root.title, text, "likely", (proof,), fix)

@@ -95,7 +95,8 @@ class ApiServer:
         key = group, rest[0], namespace
         if key not in self._found:
             self._found[key] = [each for each in self.objects if self._is(each, *key)]
-        found = self._found[key]
+        without = [each.partition("!=")[2] for each in query.get("fieldSelector", [""])[0].split(",")]
+        found = [each for each in self._found[key] if each.get("status", {}).get("phase") not in without]
         if len(rest) > 1:
             named = [each for each in found if each["metadata"]["name"] == rest[1]]
             return named[0] if named else {"kind": "Status", "code": 404}

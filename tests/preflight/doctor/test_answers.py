@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_preflight.doctor.causes.join import _default_route
-from gpu_preflight.doctor.dump import parse_time
+from gpu_preflight.doctor.diagnosis import find_target
+from gpu_preflight.doctor.dump import parse_time, read_dump
+from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.patches import patch_command, tolerating, tried
 from gpu_preflight.doctor.unused import unused_gpus
 from tests.preflight.command_line.test_cli import Done
 from tests.preflight.doctor.clusters import NEW_NODE, cluster, node, pod
@@ -172,3 +176,168 @@ def test_a_pod_that_runs_has_no_empty_table(form: str, empty: str, tmp_path: Pat
 
     assert "Pod default/done runs" in done.out
     assert empty not in done.out
+
+
+_BASE = {"apiVersion": "v1"}
+
+
+def _read(folder: Path, **files: Any) -> Live:
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return Live(read_dump([str(folder)]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespaces", "expected"),
+    [("Pod", ("a", "a"), "likely"), ("Job", (), "likely"), ("Pod", ("a", "b"), "proven"), ("Node", ("",), "proven")],
+)
+def test_a_raw_list_may_be_limited_to_a_namespace(
+    tmp_path: Path, kind: str, namespaces: tuple[str, ...], expected: str
+) -> None:
+    items = [{"metadata": {"name": f"x-{i}", "namespace": each}} for i, each in enumerate(namespaces)]
+    live = _read(tmp_path, raw={**_BASE, "kind": f"{kind}List", "items": items}, nodes={**_BASE, "kind": "NodeList"})
+    assert live.certainty(kind) == expected
+
+
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_a_list_without_items_is_not_complete(tmp_path: Path, kind: str) -> None:
+    assert _read(tmp_path, pods={**_BASE, "kind": kind}, nodes=_list([node()])).certainty("Pod") is None
+
+
+def _list(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**_BASE, "kind": "List", "items": items}
+
+
+def test_named_objects_are_not_the_list_of_pods(tmp_path: Path) -> None:
+    live = _read(tmp_path, some=_list([pod(), node()]))
+    assert live.certainty("Pod") is None
+    assert [each.why for each in live.not_looked] == ["only a part of the list is in the dump"]
+    assert _read(tmp_path, some=_list([pod(), pod("b"), node()])).certainty("Pod") == "likely"
+
+
+def test_pods_of_one_namespace_are_not_the_list_of_a_cluster_with_pods_in_another(tmp_path: Path) -> None:
+    plugin = {**_owner("DaemonSet", "plugin", None), "status": {"currentNumberScheduled": 2}}
+    plugin["metadata"] = {**plugin["metadata"], "namespace": "kube-system"}
+    dump = _write(tmp_path, pods=[pod(status=_RUNNING)], daemonsets=[plugin], nodes=[node()])
+    done = Done("doctor", dump)
+    assert _first(done).startswith("The dump doesn't have the list of pods")
+    assert "DaemonSet kube-system/plugin has 2 pods, and no pod of its namespace is in the dump" in _text(done)
+
+
+def _text(done: Done) -> str:
+    return " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("status", [{"replicas": 1}, {}])
+def test_an_owner_whose_pods_are_not_in_the_dump_does_not_have_too_few(tmp_path: Path, status: dict[str, Any]) -> None:
+    owner = {**_owner("Deployment", "serve", None), "status": status}
+    done = Done("doctor", _write(tmp_path, deployments=[owner], nodes=[node()]))
+    assert _first(done).startswith("The dump doesn't have the list of pods")
+    owner["status"] = {"conditions": []}
+    done = Done("doctor", _write(tmp_path, deployments=[owner], nodes=[node()]))
+    assert _first(done).startswith("Deployment default/serve has too few pods")
+
+
+def test_a_job_starts_no_more_pods_than_it_completes() -> None:
+    job = _owner("Job", "train", None)
+    job["spec"] |= {"parallelism": 4, "completions": 1}
+    own = pod("train-1", status=_RUNNING, metadata={"ownerReferences": _references(("Job", "train"))})
+    live = cluster("karpenter", job, own)
+    assert not live.targets()
+
+
+def test_an_owner_without_pods_is_not_counted_as_a_pod(tmp_path: Path) -> None:
+    owner = _owner("ReplicaSet", "serve", None)
+    done = Done("doctor", _write(tmp_path, **{"pods": [pod("a")], "replicasets.apps": [owner]}))
+    assert _first(done) == (
+        "1 GPU pod doesn't run and 1 owner of GPU pods has too few; no cause is found for 1 pod and 1 owner"
+    )
+
+
+def test_a_pod_on_a_silent_node_does_not_run() -> None:
+    silent = {**_RUNNING, "conditions": [{"type": "Ready", "status": "False"}]}
+    assert [each.title for each in cluster("karpenter", pod(node=NEW_NODE, status=silent)).targets()] == [
+        "Pod default/train"
+    ]
+
+
+@pytest.mark.parametrize(("phase", "expected"), [("Running", []), ("Pending", ["Pod default/a", "Pod default/b"])])
+def test_a_failed_pod_that_is_replaced_is_no_fault(phase: str, expected: list[str]) -> None:
+    owners = {"ownerReferences": _references(("ReplicaSet", "new"))}
+    failed = pod("a", metadata=owners, status={"phase": "Failed"})
+    other = pod("b", metadata=owners, status={**_RUNNING, "phase": phase})
+    live = cluster("karpenter", _owner("ReplicaSet", "new", None), failed, other)
+    live.objects("ReplicaSet")[-1].content["spec"]["replicas"] = 1
+    assert [each.title for each in live.targets()] == expected
+
+
+def test_no_gpu_is_idle_without_the_list_of_pods(tmp_path: Path) -> None:
+    room = {"nvidia.com/gpu": "1"}
+    nodes = [node(capacity=room, allocatable=room)]
+    assert [each.idle for each in unused_gpus(_read(tmp_path, nodes=_list(nodes), pods=_list([])))] == [1]
+    (tmp_path / "pods.json").unlink()
+    assert not list(unused_gpus(_read(tmp_path, nodes=_list(nodes))))
+
+
+def test_a_fix_is_not_tried_on_nodes_whose_pods_are_not_in_the_dump() -> None:
+    room = {"nvidia.com/gpu": "1"}
+    taint = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    live = cluster("karpenter", pod(), node(capacity=room, allocatable=room, spec={"taints": [taint]}))
+    target = find_target(live, "train", None)
+    change = tolerating(target, live.taints(live.object("Node", NEW_NODE)))  # type: ignore[arg-type]
+    assert NEW_NODE in tried(live, target, change)
+    live.dump.complete.discard("Pod")
+    live.dump.listed.discard("Pod")
+    assert NEW_NODE not in tried(live, target, change)
+
+
+def test_a_command_for_an_object_without_a_namespace_names_none() -> None:
+    live = cluster("karpenter", node(labels={"namespace": "x"}))
+    found = live.object("Node", NEW_NODE)
+    assert found is not None
+    assert patch_command(found, {}) == f"kubectl patch node {NEW_NODE} -p '{{}}'"
+
+
+def test_a_log_with_another_name_is_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("CUDA out of memory")
+    done = Done("doctor", _write(tmp_path, pods=[pod()]))
+    assert "must have the name NAMESPACE_POD_CONTAINER.log, got train.log" in _text(done)
+
+
+def test_an_error_that_is_no_text_is_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "nodes.err").write_bytes(b"\xff\xfe\x00")
+    done = Done("doctor", _write(tmp_path, pods=[pod()]))
+    assert done.code in (0, 1)
+    assert "nodes.err" in done.out
+
+
+def test_a_damaged_record_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "case.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("time.txt", b"\xff" * 10)
+        written.writestr("pods.json", json.dumps(_list([pod()])))
+    assert Done("doctor", str(file)).code in (0, 1)
+    content = bytearray(file.read_bytes())
+    start = content.index(b"pods.json") + len("pods.json")
+    content[start : start + 20] = b"\xff" * 20
+    file.write_bytes(content)
+    done = Done("doctor", str(file))
+    assert done.code == 2
+    assert "must be a file that --record wrote" in done.err
+
+
+def test_a_part_of_the_access_entries_is_no_evidence(tmp_path: Path) -> None:
+    live = _read(tmp_path, nodes=_list([node()]), entries={"accessEntries": ["a"], "nextToken": "x"})
+    assert "accessEntries" not in live.dump.aws
+    assert [each.what for each in live.dump.refused] == ["aws eks list-access-entries"]
+
+
+def test_a_record_of_one_namespace_proves_nothing_about_another() -> None:
+    live = cluster("karpenter")
+    live.dump.namespace = "default"
+    assert live.certainty("PersistentVolumeClaim") == "proven"
+    assert live.certainty("PersistentVolumeClaim", "default") == "proven"
+    assert live.certainty("PersistentVolumeClaim", "team") is None
+    assert live.certainty("Pod", "team") == "proven"
+    live.targets()
+    assert "the dump is limited to namespace default" in {each.why for each in live.not_looked}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from gpu_preflight.doctor.aws import Aws, is_needed
+from gpu_preflight.doctor.aws import CALLS, Aws, Call, is_needed
 from gpu_preflight.doctor.dump import Dump
 
 pytest.importorskip("moto", reason="moto isn't installed")
+from botocore.exceptions import ConnectTimeoutError
 
 PROGRAM = {"command": "aws", "args": ["--region", "us-west-2", "eks", "get-token", "--cluster-name", "prod"]}
 
@@ -25,11 +27,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv(name, "testing")
     ask = Aws._ask
 
-    def without_what_moto_lacks(self: Aws, *arguments: Any, **parameters: Any) -> dict[str, Any]:
-        try:
-            return ask(self, *arguments, **parameters)
-        except NotImplementedError:
-            return {}
+    def without_what_moto_lacks(self: Aws, call: Call, each: str = "") -> None:
+        with suppress(NotImplementedError):
+            ask(self, call, each)
 
     monkeypatch.setattr(Aws, "_ask", without_what_moto_lacks)
     with mock_aws():
@@ -91,3 +91,69 @@ def test_without_credentials_the_first_call_is_listed(monkeypatch: pytest.Monkey
 
 def test_aws_is_asked_only_for_a_pod_without_a_node_or_a_node_that_is_not_ready() -> None:
     assert not is_needed(Dump())
+
+
+class _Pages:
+    """A client of AWS whose lists have two pages, and whose autoscaling can't be reached."""
+
+    def __init__(self, service: str, calls: list[str]) -> None:
+        self.service, self.calls = service, calls
+
+    def can_paginate(self, operation: str) -> bool:
+        """Whether it is a list."""
+        return operation.startswith("list_") or self.service in ("autoscaling", "ec2")
+
+    def get_paginator(self, operation: str) -> Any:
+        """Return an object that joins the pages."""
+        self.calls.append(operation)
+        if self.service == "ec2":
+            raise ConnectTimeoutError(endpoint_url="https://ec2.example")
+        answers: dict[str, dict[str, Any]] = {
+            "list_nodegroups": {"nodegroups": ["gpu", "system"]},
+            "list_access_entries": {"accessEntries": ["a", "b"]},
+            "describe_auto_scaling_groups": {"AutoScalingGroups": [{"AutoScalingGroupName": "team/gpu"}]},
+        }
+
+        class Paginator:
+            def paginate(self, **_: Any) -> Any:
+                return self
+
+            def build_full_result(self) -> dict[str, Any]:
+                return answers.get(operation, {"Activities": []})
+
+        return Paginator()
+
+    def describe_cluster(self, name: str) -> dict[str, Any]:
+        """Return the cluster."""
+        return {"cluster": {"name": name, "endpoint": "https://x", "resourcesVpcConfig": {"vpcId": "vpc-1"}}}
+
+    def describe_nodegroup(self, clusterName: str, nodegroupName: str) -> dict[str, Any]:
+        """Return a node group."""
+        return {"nodegroup": {"nodegroupName": nodegroupName, "clusterName": clusterName}}
+
+    def get_service_quota(self, **_: str) -> dict[str, Any]:
+        """Return a quota with a field that may hold a secret."""
+        return {"Quota": {"Value": 1.0, "UserData": "secret"}}
+
+
+def test_all_pages_are_read_and_a_service_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(Aws, "_client", lambda self, service: _Pages(service, calls))
+    aws, dump = collected("https://x")
+    assert [answer["nodegroupName"] for _, answer in dump.aws["nodegroup"]] == ["gpu", "system"]
+    assert dump.aws["accessEntries"][0][1] == ["a", "b"]
+    assert "aws-activities-team_gpu" in aws.answers
+    assert calls.count("describe_instances") == 1
+    assert "describe_subnets" not in calls
+    missed = {each.what for each in dump.refused}
+    assert missed == {f"aws {each.command}" for each in CALLS if each.command.startswith("ec2")}
+    assert all("https://ec2.example" in each.why for each in dump.refused)
+    assert "secret" not in str(aws.answers)
+
+
+def test_a_cluster_without_an_endpoint_is_not_called_that_of_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Aws, "_client", lambda self, service: _Pages(service, []))
+    monkeypatch.setattr(_Pages, "describe_cluster", lambda self, name: {"cluster": {"name": name}})
+    aws, dump = collected("https://x")
+    assert not aws.answers
+    assert "has another endpoint than the context" in dump.refused[0].why

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import sys
 import zipfile
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 
 from gpu_preflight.doctor import connection
+from gpu_preflight.doctor.dump import parse_time
 from tests.preflight.command_line.test_cli import Done
 from tests.preflight.doctor.cases import FOLDER
 from tests.preflight.doctor.server import ApiServer, Faults, serving
@@ -18,7 +24,7 @@ pytest.importorskip("lightkube", reason="the extra gpu-constructs[doctor] isn't 
 
 KARPENTER = str(FOLDER / "bases" / "karpenter")
 # All GPUs are in use.
-WAITING = {
+WAITING: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {
@@ -207,3 +213,83 @@ def test_a_pod_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     assert done.code == 2
     assert "POD must be a pod or an owner of pods in the dump, got 'trian'" in done.err
     assert "did you mean 'train'?" in done.err
+
+
+def test_a_list_is_read_in_the_version_of_its_group_that_has_it(tmp_path: Path) -> None:
+    server = cluster(tmp_path)
+    own = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g", "namespace": "a"}}
+    whole = server.answer
+
+    def two_versions(method: str, target: str) -> tuple[int, dict[str, str], bytes]:
+        if target.startswith("/apis/scheduling.run.ai/v2/podgroups"):
+            return 404, {}, b'{"message": "the server could not find the requested resource"}'
+        if target.startswith("/apis/scheduling.run.ai/v2alpha2/podgroups"):
+            return 200, {}, json.dumps({"apiVersion": own["apiVersion"], "items": [own]}).encode()
+        status, headers, body = whole(method, target)
+        if target.startswith("/apis?") or target == "/apis":
+            versions = [{"version": "v2"}, {"version": "v2alpha2"}]
+            group = {"name": "scheduling.run.ai", "preferredVersion": versions[0], "versions": versions}
+            body = json.dumps({"groups": [*json.loads(body)["groups"], group]}).encode()
+        return status, headers, body
+
+    server.answer = two_versions  # type: ignore[method-assign]
+    record = tmp_path / "case.zip"
+    ask(server, tmp_path, "--record", str(record))
+    with zipfile.ZipFile(record) as packed:
+        found = json.loads(packed.read("podgroups.scheduling.run.ai.json"))
+    assert [each["metadata"]["name"] for each in found["items"]] == ["g"]
+
+
+@pytest.mark.parametrize("path", ["/apis", "/pods", "/nodes"])
+def test_an_answer_that_is_no_list_does_not_prove_that_there_is_nothing(tmp_path: Path, path: str) -> None:
+    server = cluster(tmp_path)
+    whole = server.answer
+
+    def odd(method: str, target: str) -> tuple[int, dict[str, str], bytes]:
+        return (200, {}, b"{}") if urlparse(target).path.endswith(path) else whole(method, target)
+
+    server.answer = odd  # type: ignore[method-assign]
+    done = ask(server, tmp_path)
+    name = path.strip("/")
+    assert f"{name}: the answer isn't a list" in done.out
+
+
+def test_failed_pods_are_read_and_pods_that_succeeded_are_not(tmp_path: Path) -> None:
+    failed = copy.deepcopy(WAITING)
+    failed["metadata"] = {"name": "rejected", "namespace": "default"}
+    reason = {"reason": "UnexpectedAdmissionError", "message": "Allocate failed due to no healthy devices present"}
+    failed["status"] = {"phase": "Failed", **reason}
+    (tmp_path / "failed.json").write_text(json.dumps(failed))
+    (tmp_path / "pod.json").write_text(json.dumps({**WAITING, "status": {"phase": "Succeeded"}}))
+    server = ApiServer([KARPENTER, str(tmp_path / "pod.json"), str(tmp_path / "failed.json")])
+    record = tmp_path / "case.zip"
+    done = ask(server, tmp_path, "--record", str(record))
+    assert done.out.startswith("Pod default/rejected doesn't run")
+    with zipfile.ZipFile(record) as packed:
+        names = [each["metadata"]["name"] for each in json.loads(packed.read("pods.json"))["items"]]
+    assert "rejected" in names
+    assert "train" not in names
+
+
+def test_the_time_of_a_live_answer_is_that_of_the_server(tmp_path: Path) -> None:
+    with serving(cluster(tmp_path), tmp_path) as file:
+        environment = {"KUBECONFIG": file, "SOURCE_DATE_EPOCH": "1000000000"}
+        done = Done("doctor", "train", "--no-aws", "--format", "json", environment=environment)
+    at = parse_time(json.loads(done.out)["at"])
+    assert at is not None
+    assert abs((datetime.now(timezone.utc) - at).total_seconds()) < 60
+
+
+@pytest.mark.parametrize("date", [None, "", "yesterday", "99 Foo"])
+def test_a_header_without_a_time_has_none(date: str | None) -> None:
+    assert connection._header_time(date) is None
+
+
+def test_the_current_context_of_the_second_file_counts_if_the_first_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text("apiVersion: v1\nkind: Config\n")
+    second.write_text("apiVersion: v1\nkind: Config\ncurrent-context: prod\n")
+    monkeypatch.setenv("KUBECONFIG", f"{first}{os.pathsep}{second}")
+    assert connection.read_kubeconfig()[0]["current-context"] == "prod"

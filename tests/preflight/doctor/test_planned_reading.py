@@ -32,6 +32,8 @@ from tests.preflight.doctor.planned_clusters import (
 class Api:
     """A cluster that answers GET requests."""
 
+    time = None
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.paths: list[str] = []

@@ -183,6 +183,8 @@ def test_a_fault_of_the_spec_is_at_most_likely_if_an_autoscaler_may_be_unseen(ki
 
 def test_a_guessed_version_of_a_group_does_not_prove_that_a_list_is_empty() -> None:
     class Api:
+        time = None
+
         def get(self, path: str, parameters: Mapping[str, str]) -> Any:
             if path.startswith("/api/v1/"):
                 return {"items": []}

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.unused import unused_gpus
-from tests.preflight.doctor.clusters import cluster
+from tests.preflight.doctor.clusters import NEW_NODE, cluster, node
 
 _NODE = "ip-10-0-1-21.us-west-2.compute.internal"
 _OTHER = "ip-10-0-2-22.us-west-2.compute.internal"
@@ -188,3 +188,44 @@ def test_a_node_that_is_not_ready_has_no_other_reason() -> None:
 
 def test_a_node_whose_gpus_are_in_use_is_not_listed() -> None:
     assert _OTHER not in [each.node for each in unused_gpus(_live("karpenter"))]
+
+
+def test_without_cluster_autoscaler_in_the_dump_it_keeps_no_node() -> None:
+    young = {"creationTimestamp": "2026-11-20T11:55:00Z"}
+    live = _live("managed", _pod("web", spec=_DISK), _budget(app="web"), **young)
+    assert "Cluster Autoscaler waits" in _why(live)
+    live = cluster(
+        "managed",
+        _pod("web", spec=_DISK),
+        _budget(app="web"),
+        without=("serve-6d5f8b7c9-aaaaa", *_AUTOSCALER),
+        at=_NOON,
+    )
+    node = live.object("Node", _NODE)
+    assert node is not None
+    dict(node.content)["metadata"].update(young)
+    assert _why(live) == "D1: PodDisruptionBudget default/keep allows no eviction of Pod default/web"
+
+
+_AUTOSCALER = ("cluster-autoscaler", "cluster-autoscaler-status")
+
+
+def test_an_update_of_one_of_several_node_groups_is_not_called_that_of_the_node() -> None:
+    live = _live("managed")
+    update = {"id": "0a1b", "errors": [{"errorCode": "PodEvictionFailure"}]}
+    live.dump.aws["update"] = [("update.json", update), ("odd.json", "text")]
+    assert "the update 0a1b of a node group can't" in _why(live)
+    for each in live.nodes:
+        if each.labels.get("eks.amazonaws.com/nodegroup") != "gpu":
+            dict(each.content)["metadata"]["labels"].pop("eks.amazonaws.com/nodegroup", None)
+    assert "the update 0a1b of its node group can't" in _why(live)
+
+
+def test_gpus_that_a_dra_driver_publishes_are_not_unusable() -> None:
+    room = {"cpu": "4", "pods": "58"}
+    own = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+    own["spec"] = {"nodeName": NEW_NODE, "driver": "gpu.nvidia.com"}
+    live = cluster("karpenter", node(allocatable=room))
+    assert [each.unusable for each in unused_gpus(live) if each.node == NEW_NODE] == [1]
+    live = cluster("karpenter", node(allocatable=room), own)
+    assert not [each for each in unused_gpus(live) if each.node == NEW_NODE]
