@@ -206,6 +206,8 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
     metavar="WORKLOADS",
     help="Explain only the workloads in this file. May be repeated.",
 )
+@click.option("--live", is_flag=True, help="Use the running cluster of the kubeconfig, as doctor reads it, and PATH.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig, with --live.")
 @click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Use only this cluster in PATH.")
 @click.option("--all-pools", is_flag=True, help="List all pools, not only the five closest.")
 @judged
@@ -213,6 +215,8 @@ def check(paths: tuple[str, ...], form: str, output: str | None, **options: Any)
 def explain(
     paths: tuple[str, ...],
     files: tuple[str, ...],
+    live: bool,
+    context: str | None,
     clusters: tuple[str, ...],
     all_pools: bool,
     form: str,
@@ -221,10 +225,14 @@ def explain(
 ) -> int:
     """Show for each workload which pools in PATH can run it, and why the others can't.
 
-    Without -f, the command explains all workloads in PATH that request GPUs.
+    Without -f, the command explains all workloads in PATH that request GPUs. 'explain --live -f new.yaml' answers
+    before you apply a manifest.
     """
-    every = tuple(dict.fromkeys((*console.paths_or_default(paths), *files)))
-    given = console.read(every, dict(options["parameters"]), assumed=options["assumed"])
+    if context and not live:
+        raise click.UsageError("--context must be given with --live, got it alone")
+    running = _running_cluster(context) if live else None
+    every = tuple(dict.fromkeys((*(paths if live else console.paths_or_default(paths)), *files)))
+    given = console.read(every, dict(options["parameters"]), assumed=options["assumed"], running=running)
     console.refuse_unknown_parameters(dict(options["parameters"]), given)
     from gpu_preflight.judging.check import check as judge
     from gpu_preflight.remedies.remedy import fixes_by_workload
@@ -246,6 +254,18 @@ def explain(
     view = explain_view(judged, report.unread, most_pools=None if all_pools else NEAREST, remedies=would_do)
     console.emit(view, form, output)
     return _end(view, **options)
+
+
+def _running_cluster(context: str | None) -> Input:
+    """Read the cluster of a context, with its node groups, as an input."""
+    from dataclasses import replace
+
+    from gpu_preflight.doctor.dump import unread_lists
+    from gpu_preflight.doctor.live import Live
+
+    PROGRESS.step = "reading the cluster"
+    dump = _read_cluster(context, None, None, None, None, asks_aws=lambda _: True)
+    return replace(Live(dump).input, problems=tuple(unread_lists(dump)))
 
 
 def _workloads_in_files(workloads: tuple[Workload, ...], files: tuple[str, ...]) -> list[Workload] | None:
@@ -329,6 +349,8 @@ def _exit_code(view: OutcomeView, strict: bool) -> int:
 @click.argument("paths", nargs=-1, type=File(), metavar="[DUMP]... [POD]")
 @click.option("--pod", metavar="POD", help="Explain only this pod or owner of pods: [NAMESPACE/]NAME or KIND/NAME.")
 @click.option("--namespace", "-n", metavar="NAMESPACE", help="Namespace of the pods.")
+@click.option("--node", metavar="NODE", help="Explain only the pods on this node and those without one.")
+@click.option("--pool", metavar="POOL", help="The same for a NodePool or node group, such as one that doesn't grow.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig, if no DUMP is given.")
 @click.option("--replay", type=File(), metavar="FILE", help="Answer from FILE, which --record wrote; like a DUMP.")
 @click.option(
@@ -362,6 +384,8 @@ def doctor(
     paths: tuple[str, ...],
     pod: str | None,
     namespace: str | None,
+    node: str | None,
+    pool: str | None,
     context: str | None,
     record: str | None,
     replay: str | None,
@@ -398,6 +422,8 @@ def doctor(
         raise click.UsageError(
             "--context and --record must be given without DUMP, got both; name either a dump or a cluster"
         )
+    if sum(each is not None for each in (pod, node, pool)) > 1:
+        raise click.UsageError("POD, --node and --pool must be given alone, got several; ask for one of them")
     if not dumps and pod is not None:
         namespace, pod = _namespace_of_pod(pod, namespace, context)
     plan = console.read((against,), {}) if against else None
@@ -409,6 +435,12 @@ def doctor(
     _refuse_unknown_namespace(live, namespace)
     PROGRESS.step = "looking for causes"
     targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
+    place = None
+    if node or pool:
+        from gpu_preflight.doctor.places import node_place, pool_place
+
+        place = _usable(node_place, live, node) if node else _usable(pool_place, live, pool)
+        targets = [each for each in targets if place.concerns(each)]
     diagnoses = [diagnose(live, each) for each in targets]
     comparison = None
     if plan is not None:
@@ -416,7 +448,8 @@ def doctor(
 
         PROGRESS.step = "comparing"
         comparison = _usable(compare, live, plan, targets)
-    view = doctor_view(live, diagnoses, () if pod else unused_gpus(live), comparison, namespace)
+    nodes = () if pod else unused_gpus(live, place.nodes if place is not None else None)
+    view = doctor_view(live, diagnoses, nodes, comparison, namespace, place)
     console.emit(view, form, output)
     console.warn_of_old_data()
     return _exit_code(view, strict)
@@ -474,12 +507,28 @@ def _read_dumps(
     with_aws: bool,
 ) -> Dump:
     """Read the files of a dump, or a cluster."""
-    from gpu_preflight.doctor.dump import read_dump
-
     if dumps:
+        from gpu_preflight.doctor.dump import read_dump
+
         found: Dump = _usable(read_dump, dumps)
         return found
-    from gpu_preflight.doctor.aws import Aws, is_needed
+    from gpu_preflight.doctor.aws import is_needed
+
+    asks_aws = (lambda read: plan is not None or is_needed(read)) if with_aws else (lambda _: False)
+    return _read_cluster(context, record, namespace, pod, plan, asks_aws=asks_aws)
+
+
+def _read_cluster(
+    context: str | None,
+    record: str | None,
+    namespace: str | None,
+    pod: str | None,
+    plan: Input | None,
+    *,
+    asks_aws: Callable[[Dump], bool],
+) -> Dump:
+    """Read a cluster, and AWS if the answers of the cluster need it."""
+    from gpu_preflight.doctor.aws import Aws
     from gpu_preflight.doctor.collector import Collector
     from gpu_preflight.doctor.connection import Cluster
 
@@ -487,7 +536,7 @@ def _read_dumps(
         collector = Collector(cluster, namespace if pod else None, plan.objects if plan is not None else None)
         read = collector.collect(pod.rpartition("/")[2] if pod else None)
         aws = Aws(cluster.program)
-        if with_aws and (plan is not None or is_needed(read)):
+        if asks_aws(read):
             PROGRESS.step = "reading from AWS"
             aws.collect(cluster.server)
             aws.extend_dump(read)

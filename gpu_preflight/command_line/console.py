@@ -196,6 +196,7 @@ def read(
     *,
     stack: str | None = None,
     assumed: frozenset[str] = frozenset(),
+    running: Input | None = None,
 ) -> Input:
     """Read the input in the paths.
 
@@ -204,6 +205,8 @@ def read(
         parameters: Values of template parameters.
         stack: Name of the stack whose template a file is. Default: the name of the file.
         assumed: Components that run in the cluster although the input doesn't hold them.
+
+        running: A running cluster, to which the paths are added.
 
     Raises:
         click.UsageError: They cannot be checked.
@@ -215,7 +218,7 @@ def read(
         raise click.UsageError("standard input must be named once, got '-' twice")
     PROGRESS.step = "reading"
     try:
-        return read_input(paths, parameters=parameters, stack=stack, assumed=assumed)
+        return read_input(paths, parameters=parameters, stack=stack, assumed=assumed, running=running)
     except UnusableInput as error:
         raise click.UsageError(str(error)) from None
 

@@ -31,8 +31,8 @@ COMMANDS = ("check", "explain", "review", "doctor", "instances", "rules")
 LEFT_OUT = frozenset(
     (
         *("also", "color", "config", "help", "html", "output", "show_settings", "write_baseline"),
-        # Options of doctor that need a network, which the process of a tool doesn't have.
-        *("with_aws", "context", "print_commands", "print_policy", "record"),
+        # Options that need a network, which the process of a tool doesn't have.
+        *("with_aws", "context", "live", "print_commands", "print_policy", "record"),
     )
 )
 # About 10,000 tokens. A client may cut what is longer without a word.

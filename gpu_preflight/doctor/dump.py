@@ -24,7 +24,7 @@ from gpu_facts.kubernetes import CLUSTER_SCOPED, KUBE_SYSTEM
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import Document, UnusableInput, is_folder, is_list, parse, read_text
 from gpu_preflight.reading.folder_files import walk
-from gpu_preflight.reading.objects import Object, parse_objects
+from gpu_preflight.reading.objects import SOFTWARE, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import known_text, mapping, mappings
 
 # Resources of the API server that causes read, each with its kind, in the order in which they are fetched.
@@ -351,6 +351,20 @@ def _with_kinds(content: dict[str, Any]) -> dict[str, Any]:
         return content
     own = {"apiVersion": content.get("apiVersion"), "kind": kind.removesuffix("List")}
     return {**content, "items": [{**own, **each} for each in mappings(content.get("items"))]}
+
+
+# What a list that isn't readable may hold, in addition to other objects, by the beginning of its name.
+_POOLS: frozenset[Part] = frozenset(("pools",))
+_OBJECTS: frozenset[Part] = frozenset(("objects",))
+# AWS knows node groups without nodes.
+_MAY_HOLD = {"aws": _POOLS, "node": _POOLS, "ec2node": _POOLS, "daemonsets": SOFTWARE, "deployments": SOFTWARE}
+
+
+def unread_lists(dump: Dump) -> Iterator[Unread]:
+    """Yield the lists that weren't readable as unread parts of an input."""
+    for each in dump.refused:
+        held = next((part for name, part in _MAY_HOLD.items() if each.what.startswith(name)), _OBJECTS)
+        yield Unread(Origin("the cluster", each.what), each.why, held)
 
 
 def newest(objects: Iterable[Object]) -> list[Object]:

@@ -1,8 +1,8 @@
-"""Nodes with GPUs that no pod requests, or that aren't usable, with their price."""
+"""Nodes with GPUs, those that no pod requests and those that aren't usable, with their price."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from gpu_facts.hardware.catalogue import catalogue
@@ -21,7 +21,7 @@ _HEALTHY_IF_TRUE = ("Ready", "AcceleratedHardwareReady", "KernelReady", "Network
 
 @dataclass(frozen=True, slots=True)
 class UnusedGpus:
-    """A node with GPUs that no pod requests, or that aren't usable.
+    """A node with GPUs, and how many no pod requests or aren't usable.
 
     Attributes:
         node: Its name.
@@ -42,13 +42,19 @@ class UnusedGpus:
     why: str
 
 
-def unused_gpus(live: Live) -> Iterator[UnusedGpus]:
-    """Yield the nodes with idle or unusable GPUs, the most expensive first."""
-    found = [each for each in map(partial(_unused, live), live.nodes) if each is not None]
+def unused_gpus(live: Live, names: Collection[str] | None = None) -> Iterator[UnusedGpus]:
+    """Yield the nodes with idle or unusable GPUs, the most expensive first.
+
+    Args:
+        live: The cluster.
+        names: Yield these nodes, if they have GPUs at all. Default: each node with idle or unusable GPUs.
+    """
+    nodes = live.nodes if names is None else [each for each in live.nodes if each.name in names]
+    found = [each for each in map(partial(_unused, live, every=names is not None), nodes) if each is not None]
     yield from sorted(found, key=lambda each: -(each.usd_per_hour or 0))
 
 
-def _unused(live: Live, node: Object) -> UnusedGpus | None:
+def _unused(live: Live, node: Object, *, every: bool) -> UnusedGpus | None:
     row = catalogue().get(str(node.labels.get(INSTANCE_TYPE)))
     offered = sum(amount for name, amount in live.allocatable(node).items() if name.startswith(NVIDIA))
     if row is None and not offered:
@@ -61,7 +67,7 @@ def _unused(live: Live, node: Object) -> UnusedGpus | None:
     if missing and any(each.spec.get("nodeName") == node.name for each in live.objects("ResourceSlice")):
         # A DRA driver publishes its GPUs in slices, so the node doesn't offer them.
         missing = 0
-    if not idle and not missing and not is_leaving(live, node):
+    if not every and not idle and not missing and not is_leaving(live, node):
         return None
     region = str(node.labels.get(REGION) or "") or None
     return UnusedGpus(

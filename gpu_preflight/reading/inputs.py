@@ -195,6 +195,7 @@ def read_input(
     parameters: Mapping[str, str] | None = None,
     stack: str | None = None,
     assumed: frozenset[str] = frozenset(),
+    running: Input | None = None,
 ) -> Input:
     """Read assemblies, templates, manifests and folders of them.
 
@@ -203,11 +204,15 @@ def read_input(
         parameters: Values of template parameters. They override the defaults.
         stack: Name of the stack whose template a file is. Default: the name of the file.
         assumed: Components that run in the cluster although they aren't in the paths.
+        running: A running cluster. Objects of the paths replace its objects.
 
     Raises:
         UnusableInput: A path cannot be read, or contains nothing to check.
     """
     found = _Found(stack=stack)
+    if running is not None:
+        found.objects += running.objects
+        found.skipped += running.problems
     for path in paths:
         before = len(found.templates), len(found.objects), len(found.acknowledgements)
         _read_path(path, found)
@@ -219,7 +224,10 @@ def read_input(
             raise UnusableInput(
                 f"{path}: must hold a CDK assembly, a CloudFormation template or Kubernetes objects, got none{why}"
             )
-    return replace(_resolved(found, parameters or {}), assumed=assumed)
+    read = _resolved(found, parameters or {})
+    if running is not None:
+        assumed, read = assumed | running.assumed, replace(read, resources={**running.resources, **read.resources})
+    return replace(read, assumed=assumed)
 
 
 def _resolved(found: _Found, parameters: Mapping[str, str]) -> Input:

@@ -13,6 +13,7 @@ from gpu_preflight.doctor.diagnosis import Diagnosis, grouped
 from gpu_preflight.doctor.difference import Difference
 from gpu_preflight.doctor.dump import NotLooked
 from gpu_preflight.doctor.live import Live
+from gpu_preflight.doctor.places import Place
 from gpu_preflight.doctor.plan import Comparison
 from gpu_preflight.doctor.unused import UnusedGpus
 from gpu_preflight.model.answer import Answer
@@ -60,6 +61,7 @@ class DiagnosisView:
         headline: The answer in one sentence.
         owner: Title of the object that a user wrote.
         pods: Titles of the pods; of an owner without pods, the owner.
+        place: Whether the node or pool in question takes the pods, and why not; empty for pods with a node.
         causes: The causes, the first one first, effects of other causes last.
         tried: Where the pod runs after the fix of the first cause was applied to the dump; empty if it wasn't applied,
             or doesn't suffice.
@@ -72,6 +74,7 @@ class DiagnosisView:
     headline: str
     owner: str
     pods: tuple[str, ...]
+    place: str
     causes: tuple[CauseView, ...]
     tried: str
     simulation: Answer | None
@@ -88,7 +91,9 @@ class DoctorView(OutcomeView):
         at: The time of the dump, in UTC, as RFC 3339.
         headline: The result in one sentence.
         diagnoses: The pods that don't run, grouped by owner and first cause; those without a cause last.
-        nodes: Nodes with idle or unusable GPUs; empty if one pod was named.
+        place: The node or pool in question, such as ``pool gpu``; empty for all.
+        nodes: Nodes with idle or unusable GPUs; empty if one pod was named. Of the node or pool in question,
+            all nodes with GPUs.
         not_looked: Lists that the dump doesn't have, so that some causes are neither found nor excluded.
         compared: Number of objects and node groups of the plan that were compared; ``None`` without ``--against``.
         differences: Differences between the plan and the cluster, those that stop pods first.
@@ -98,6 +103,7 @@ class DoctorView(OutcomeView):
     command: Literal["doctor"] = "doctor"
     at: str
     headline: str
+    place: str
     diagnoses: tuple[DiagnosisView, ...]
     nodes: tuple[UnusedGpus, ...]
     not_looked: tuple[NotLooked, ...]
@@ -112,6 +118,7 @@ def doctor_view(
     nodes: Iterable[UnusedGpus] = (),
     comparison: Comparison | None = None,
     namespace: str | None = None,
+    place: Place | None = None,
 ) -> DoctorView:
     """Return the result of `doctor`.
 
@@ -121,8 +128,9 @@ def doctor_view(
         nodes: Nodes with idle or unusable GPUs.
         comparison: The differences from a plan; ``None`` without a plan.
         namespace: The only namespace in question; ``None`` for all.
+        place: The only node or pool in question; ``None`` for all.
     """
-    every = (_diagnosis_view(live, each) for each in grouped(diagnoses))
+    every = (_diagnosis_view(live, each, place) for each in grouped(diagnoses))
     views = tuple(sorted(every, key=lambda each: not each.causes))
     differences = comparison.differences if comparison is not None else ()
     fails = any(each.causes for each in views) or any(each.stops for each in differences)
@@ -132,7 +140,8 @@ def doctor_view(
     return DoctorView(
         outcome=outcome(fails=fails, unknown=unknown),
         at=live.time_text(live.now),
-        headline=_headline(live, views, namespace),
+        headline=_headline(live, views, namespace, place),
+        place=place.title if place is not None else "",
         diagnoses=views,
         nodes=tuple(nodes),
         not_looked=tuple(live.not_looked),
@@ -142,11 +151,13 @@ def doctor_view(
     )
 
 
-def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None) -> str:
+def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None, place: Place | None) -> str:
     if not views:
         where = "the dump" if namespace is None else f"namespace {namespace}"
         if live.certainty("Pod") is None:
             return "The dump doesn't have the list of pods, so it isn't known whether every GPU pod runs"
+        if place is not None:
+            return place.idle_sentence
         asks = any(live.target(each).read.asks_for_gpu for each in live.objects("Pod", namespace))
         return f"Every GPU pod in {where} runs" if asks else f"No pod in {where} requests a GPU"
     if len(views) == 1:
@@ -169,12 +180,13 @@ def _counts(views: Iterable[DiagnosisView]) -> tuple[int, int]:
     return pods, len(titles) - pods
 
 
-def _diagnosis_view(live: Live, alike: Sequence[Diagnosis]) -> DiagnosisView:
+def _diagnosis_view(live: Live, alike: Sequence[Diagnosis], place: Place | None) -> DiagnosisView:
     each = alike[0]
     return DiagnosisView(
         headline=_sentence(live, each, len(alike)),
         owner=each.target.root.title,
         pods=tuple(one.target.title for one in alike),
+        place=place.result(each) if place is not None else "",
         causes=(
             *(_cause_view(one, is_effect=False) for one in each.ranking.roots),
             *(_cause_view(one, is_effect=True) for one in each.ranking.effects),

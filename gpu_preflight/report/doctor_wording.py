@@ -40,6 +40,8 @@ def rows(view: DiagnosisView, at: str) -> Iterator[Row]:
     """Yield the lines of a diagnosis below its headline."""
     if len(view.pods) > 1:
         yield "pods", _listed(view.pods), ""
+    if view.place:
+        yield "place", view.place, ""
     for place, cause in enumerate(view.causes):
         label = "effect" if cause.is_effect else "cause"
         is_whole = not place and cause.message[-40:] in view.headline
@@ -127,8 +129,13 @@ def plan_headline(view: DoctorView) -> str:
     return f"{found} from the plan: {count(view.compared, 'planned object')} compared{rest}"
 
 
+def nodes_title(view: DoctorView) -> str:
+    """Return the title of the table of nodes."""
+    return f"Nodes with GPUs: {view.place}" if view.place else "Nodes with idle or unusable GPUs"
+
+
 def node_rows(view: DoctorView) -> list[tuple[str, ...]]:
-    """Return the cells of the nodes with idle or unusable GPUs."""
+    """Return the cells of the table of nodes."""
     costs = ["unknown" if each.usd_per_hour is None else money(each.usd_per_hour) for each in view.nodes]
     return [
         (each.node, each.pool or "-", each.instance_type, str(each.idle), str(each.unusable), cost, each.why)

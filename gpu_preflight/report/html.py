@@ -508,6 +508,7 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
         NODES,
         difference_rows,
         node_rows,
+        nodes_title,
         not_compared_texts,
         not_looked_text,
         plan_headline,
@@ -529,9 +530,7 @@ def _doctor(view: DoctorView) -> Iterator[Html]:
         yield tag("section", *parts)
     if view.nodes:
         rows_of_nodes = [tuple(each) for each in node_rows(view)]
-        yield tag(
-            "section", tag("h2", "Nodes with idle or unusable GPUs"), table(NODES, rows_of_nodes, caption="Nodes")
-        )
+        yield tag("section", tag("h2", nodes_title(view)), table(NODES, rows_of_nodes, caption="Nodes"))
     if view.not_looked:
         listed_texts = [tag("li", not_looked_text(each)) for each in view.not_looked]
         yield tag("section", tag("h2", "Not looked at"), tag("ul", joined(*listed_texts)))

@@ -463,6 +463,7 @@ def _doctor(view: DoctorView) -> Iterator[str]:
         NODES,
         difference_rows,
         node_rows,
+        nodes_title,
         not_compared_texts,
         not_looked_text,
         plan_headline,
@@ -484,7 +485,9 @@ def _doctor(view: DoctorView) -> Iterator[str]:
         skipped = [(escape_markdown(each),) for each in not_compared_texts(view)]
         yield details(f"Not compared ({len(skipped)})", table(("What",), skipped))
     if view.nodes:
-        yield details(f"Nodes with idle or unusable GPUs ({len(view.nodes)})", table(NODES, _escaped(node_rows(view))))
+        yield details(
+            f"{escape_markdown(nodes_title(view))} ({len(view.nodes)})", table(NODES, _escaped(node_rows(view)))
+        )
     if view.not_looked:
         listed = [(escape_markdown(not_looked_text(each)),) for each in view.not_looked]
         yield details(f"Not looked at ({len(listed)})", table(("What",), listed))

@@ -375,6 +375,7 @@ def _doctor(view: DoctorView) -> Iterator[Part]:
         NODES,
         difference_rows,
         node_rows,
+        nodes_title,
         not_compared_texts,
         not_looked_text,
         plan_headline,
@@ -395,7 +396,7 @@ def _doctor(view: DoctorView) -> Iterator[Part]:
         yield heading("Not compared", "dim")
         yield from (line(f"  {each}", "dim") for each in not_compared_texts(view))
     if view.nodes:
-        yield heading("Nodes with idle or unusable GPUs")
+        yield heading(nodes_title(view))
         yield table(NODES, node_rows(view), right=NODES[3:6])
     if view.not_looked:
         yield heading("Not looked at", "dim")

@@ -116,7 +116,8 @@ def test_fields_and_bases_that_only_the_standard_library_supports_are_refused() 
 
     with pytest.raises(TypeError, match=r"Made: bases must be dataclasses of this module, got Standard"):
         dataclass(type("Made", (Standard,), {}))
-    for given in (dataclasses.field(kw_only=True), dataclasses.field(init=False, default_factory=list)):
+    refused: list[Any] = [dataclasses.field(kw_only=True), dataclasses.field(init=False, default_factory=list)]
+    for given in refused:
         with pytest.raises(TypeError, match="Made: field b must not set kw_only, or a factory without init"):
             dataclass(type("Made", (), {"__annotations__": {"b": "int"}, "b": given}))
 

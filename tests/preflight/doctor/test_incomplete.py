@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,7 +30,7 @@ class _Case:
         self.dump.objects += parse_objects({"apiVersion": "v1", "kind": "List", "items": list(objects)}, "added.yaml")
 
     def each(self, kind: str) -> list[dict[str, Any]]:
-        return [one.content for one in self.dump.objects if one.kind == kind]
+        return [cast("dict[str, Any]", one.content) for one in self.dump.objects if one.kind == kind]
 
     def unlist(self, kind: str) -> None:
         self.dump.complete -= {kind}
