@@ -353,7 +353,7 @@ def _with_kinds(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "items": [{**own, **each} for each in mappings(content.get("items"))]}
 
 
-# What a list that isn't readable may hold, in addition to other objects, by the beginning of its name.
+# The possible content of a list that isn't readable, by the beginning of its name. Others may hold objects.
 _POOLS: frozenset[Part] = frozenset(("pools",))
 _OBJECTS: frozenset[Part] = frozenset(("objects",))
 # AWS knows node groups without nodes.

@@ -40,7 +40,7 @@ class Place:
 
     @property
     def idle_sentence(self) -> str:
-        """What is certain if no pod that it concerns has a fault."""
+        """The result if no pod that it concerns has a fault."""
         if self.kind == "node":
             return f"Every GPU pod on {self.title} runs, and none waits for a node"
         faults = f"; its condition {'; '.join(self.faults)}" if self.faults else ""
@@ -51,7 +51,7 @@ class Place:
         return target.node is None or target.node in self.nodes
 
     def is_seen_as(self, pool: Pool) -> bool:
-        """Whether a pool of the simulation stands for it. A running node is a pool with a fixed size."""
+        """Whether it is a pool of the simulation. A running node is a pool with a fixed size."""
         if pool.observed is not None and pool.observed.names:
             return self.kind == "node" and not self.nodes.isdisjoint(pool.observed.names)
         return self.kind == "pool" and pool.name == self.name

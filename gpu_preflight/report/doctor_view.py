@@ -92,8 +92,8 @@ class DoctorView(OutcomeView):
         headline: The result in one sentence.
         diagnoses: The pods that don't run, grouped by owner and first cause; those without a cause last.
         place: The node or pool in question, such as ``pool gpu``; empty for all.
-        nodes: Nodes with idle or unusable GPUs; empty if one pod was named. Of the node or pool in question,
-            all nodes with GPUs.
+        nodes: Nodes with idle or unusable GPUs; empty if one pod was named. For a node or pool in
+            question, all its nodes with GPUs.
         not_looked: Lists that the dump doesn't have, so that some causes are neither found nor excluded.
         compared: Number of objects and node groups of the plan that were compared; ``None`` without ``--against``.
         differences: Differences between the plan and the cluster, those that stop pods first.
