@@ -16,7 +16,7 @@ from gpu_facts.labels import CAPACITY_TYPE, INSTANCE_TYPE, NODE_GROUP, NODE_POOL
 from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import resources
 from gpu_facts.resources import GPU
-from gpu_preflight.doctor.cause import Evidence
+from gpu_preflight.doctor.cause import Cause, Evidence
 from gpu_preflight.doctor.dump import parse_time
 from gpu_preflight.doctor.live import PASSING_TAINTS, Event, Live, Target
 from gpu_preflight.doctor.patches import kubectl
@@ -369,16 +369,20 @@ class ControllerFault:
         evidence: The values that show it.
         fix: One action that removes the fault.
         command: A command that shows more.
+        because: Why its pod doesn't run; ``None`` if that isn't known.
     """
 
     text: str
     evidence: tuple[Evidence, ...]
     fix: str
     command: str
+    because: Cause | None
 
 
 def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
     """Return why no pod of a controller works; ``None`` if one works."""
+    from gpu_preflight.doctor.diagnosis import component_cause
+
     wanted, status = deployment.spec.get("replicas", 1), mapping(deployment.content.get("status"))
     ready = status.get("readyReplicas") or 0
     pods = controller_pods(live, deployment)
@@ -396,7 +400,8 @@ def controller_faults(live: Live, deployment: Object) -> ControllerFault | None:
         ]
     text = "is scaled to 0" if wanted == 0 else f"has no ready pod, and wants {wanted}"
     fix = f"find out why pod {broken[0].name} isn't ready" if broken else f"start {deployment.name}"
-    return ControllerFault(text, tuple(shown), fix, kubectl("describe", deployment))
+    because = component_cause(live, broken[0]) if broken and wanted != 0 else None
+    return ControllerFault(text, tuple(shown), fix, kubectl("describe", deployment), because)
 
 
 def controller_logs(live: Live, deployment: Object, *texts: str) -> Iterator[Evidence]:

@@ -222,7 +222,7 @@ _EFFECTS: Mapping[str, tuple[str, ...]] = {
     "C11": ("C7", "S1", "S2", "S4"),
     "C12": ("C7", "C8", "S1", "S2", "S4"),
     "C13": ("C7", "S1", "S2", "S4"),
-    "C21": ("S1", "S2", "S4", "S8"),
+    "C21": ("S1", "S2", "S4", "S8", "P3", "P4", "P5", "P6", "P17"),
     "K": ("S1", "S2", "S4", "K2", "K10", "K17", "P3", "P4", "P5", "P6", "P17"),
     "P2": ("S", "C4", "K8", "K9"),
     "P7": ("S", "C5", "K5"),
@@ -286,7 +286,10 @@ _ECHOES = ("R14", "R16")
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Causes in order: first the roots, by confidence and by the order of questions, then their effects."""
+    """Causes in order: first the roots, by confidence and by the order of questions, then their effects.
+
+    A root is followed by the cause of the pod on which it rests.
+    """
 
     roots: tuple[Cause, ...]
     effects: tuple[Cause, ...]
@@ -317,4 +320,5 @@ def ranked(causes: Iterable[Cause]) -> Ranking:
     strong = [each.id for each in every if each.confidence != "possible"]
     effects = tuple(each for each in every if any(is_effect(each.id, one) for one in strong))
     shown = tuple(each for each in effects if each.id not in _ECHOES)
-    return Ranking(tuple(each for each in every if each not in effects), shown)
+    roots = (one for each in every if each not in effects for one in (each, each.because) if one is not None)
+    return Ranking(tuple({(each.id, each.subject): each for each in roots}.values()), shown)

@@ -67,6 +67,7 @@ class Cause:
         change: The change that the fix makes, to try it on the dump; ``None`` if the fix changes no object of it.
         excluded: Look-alikes that the evidence excludes, each in a sentence.
         clock: The time for which something waits; ``None`` if nothing waits.
+        because: Why a pod doesn't run on which this cause rests; ``None`` if there is none, or it isn't known.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Cause:
     change: Change | None = None
     excluded: tuple[str, ...] = ()
     clock: Clock | None = None
+    because: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

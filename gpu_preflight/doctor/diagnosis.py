@@ -89,6 +89,21 @@ def causes(live: Live, target: Target) -> Iterator[Cause]:
         yield from find(live, target)
 
 
+def component_cause(live: Live, pod: Object) -> Cause | None:
+    """Return the first cause of a pod on which the cause of another pod rests.
+
+    ``None`` if it is only possible, and within such a question.
+    """
+    if live.asks_for_component:
+        return None
+    live.asks_for_component = True
+    try:
+        first = next(iter(ranked(causes(live, live.target(pod))).roots), None)
+    finally:
+        live.asks_for_component = False
+    return first if first is not None and first.confidence != "possible" else None
+
+
 def diagnose(live: Live, target: Target, *, with_fixes: bool = True) -> Diagnosis:
     """Return the answer for a pod.
 

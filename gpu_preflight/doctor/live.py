@@ -227,6 +227,8 @@ class Live:
         self._asked: dict[str, NotLooked] = {}
         self._fits: dict[str, list[NodeFit]] = {}
         self._by_kind: dict[str, list[Object]] = {}
+        # Whether a cause asks for the cause of another pod. That one then doesn't ask again.
+        self.asks_for_component = False
         for each in dump.objects:
             self._by_kind.setdefault(each.kind, []).append(each)
 

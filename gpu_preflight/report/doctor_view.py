@@ -62,7 +62,8 @@ class DiagnosisView:
         owner: Title of the object that a user wrote.
         pods: Titles of the pods; of an owner without pods, the owner.
         place: Whether the node or pool in question takes the pods, and why not; empty for pods with a node.
-        causes: The causes, the first one first, effects of other causes last.
+        causes: The causes, the first one first, effects of other causes last. The cause of a pod on which another
+            cause rests, such as the pod of a controller, follows it.
         tried: Where the pod runs after the fix of the first cause was applied to the dump; empty if it wasn't applied,
             or doesn't suffice.
         simulation: Whether the pods run in the simulation; ``None`` if it has no result.
@@ -200,7 +201,7 @@ def _diagnosis_view(live: Live, alike: Sequence[Diagnosis], place: Place | None)
 
 
 def _cause_view(each: Cause, *, is_effect: bool) -> CauseView:
-    own = {name: getattr(each, name) for name in Cause.__annotations__ if name != "change"}
+    own = {name: getattr(each, name) for name in Cause.__annotations__ if name not in ("change", "because")}
     return CauseView(title=TITLES[each.id], is_effect=is_effect, **own)
 
 

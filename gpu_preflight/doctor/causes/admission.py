@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from itertools import islice
 
 from gpu_facts.labels import ENFORCED_LEVEL, KUEUE_QUEUE
 from gpu_facts.light import regex
@@ -25,6 +26,7 @@ _RUNTIME_CLASS = regex(r'RuntimeClass "([^"]+)" not found')
 _WEBHOOK = regex(r'admission webhook "([^"]+)" denied the request(?: without explanation)?:? ?(.*)')
 _POLICY = regex(r"ValidatingAdmissionPolicy '([^']+)'.*? denied request: (.*)")
 _UNREACHABLE = regex(r'failed calling webhook "([^"]+)": (.*)')
+_SERVICE = regex(r"https://[\w-]+\.([\w-]+)\.svc[:/]")
 _SECURITY = regex(r'violates PodSecurity "([^"]+)": (.*)')
 _LIMIT_RANGE = regex(r"((?:maximum|minimum) \S+ usage per \w+ is .*|\S+ max limit to request ratio per \w+ is .*)")
 _FARGATE = "fargate-scheduler"
@@ -33,8 +35,9 @@ _FARGATE = "fargate-scheduler"
 def find(live: Live, target: Target) -> Iterator[Cause]:
     """Yield why the owner of a pod has no pod."""
     yield from _fargate_causes(target)
+    # The condition of a Deployment repeats that of its ReplicaSet.
+    yield from islice((each for owner in target.owners if target.pod is None for each in _refused(live, owner)), 1)
     for owner in target.owners if target.pod is None else ():
-        yield from _refused(live, owner)
         yield from _unwanted(live, owner)
         for scaler in live.objects("HorizontalPodAutoscaler", owner.namespace):
             if live.limits_owner(scaler, owner):
@@ -73,7 +76,7 @@ def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confid
     if found := _UNREACHABLE.search(message):
         text = f"Webhook {found[1]} can't be reached, so the API server rejects the pods of {who}: {found[2]}"
         fix = "start the pods behind the webhook's Service, or set failurePolicy to Ignore in its configuration"
-        return Cause("A6", who, text, confidence, (evidence,), fix)
+        return Cause("A6", who, text, confidence, (evidence,), fix, because=_component_cause(live, found[2]))
     for pattern, kind in ((_WEBHOOK, "Webhook"), (_POLICY, "ValidatingAdmissionPolicy")):
         if found := pattern.search(message):
             text = f"{kind} {found[1]} rejects the pods of {who}: {found[2]}"
@@ -86,6 +89,16 @@ def _refusal(live: Live, owner: Object, message: str, evidence: Evidence, confid
         return Cause("A3", who, text, confidence, (evidence,), fix, command)
     text = f"{who} gets no pod, because the API server rejects it: {message}"
     return Cause("A0", who, text, confidence, (evidence,), "change the pod as the message says")
+
+
+def _component_cause(live: Live, message: str) -> Cause | None:
+    """Return why a pod in the namespace of a webhook's Service doesn't run; ``None`` if none is known."""
+    from gpu_preflight.doctor.diagnosis import component_cause
+
+    service = _SERVICE.search(message)
+    pods = live.objects("Pod", service[1]) if service else []
+    broken = next((each for each in pods if not live.is_fine(each)), None)
+    return component_cause(live, broken) if broken is not None else None
 
 
 def _quota(live: Live, owner: Object, found: tuple[str, ...], evidence: Evidence, confidence: Confidence) -> Cause:

@@ -129,7 +129,7 @@ def _stopped(
     title = deployment.title
     if (fault := controller_faults(live, deployment)) is not None:
         message = f"{title} {fault.text}, so no node is added"
-        yield Cause("C1", title, message, "proven", fault.evidence, fault.fix, fault.command)
+        yield Cause("C1", title, message, "proven", fault.evidence, fault.fix, fault.command, because=fault.because)
     elif not is_reported and not status and (logged := tuple(controller_logs(live, deployment, "Waiting for caches"))):
         message = f"{title} waits for its caches and has written no status, so its loop never starts"
         fix = "give its ClusterRole list and watch for each resource that its log reports as forbidden"

@@ -212,10 +212,9 @@ def _no_pod(
 
 def _not_running(live: Live, pod: Object, node: Object, manager: Manager) -> Cause:
     """Return the cause that the pod of a device manager doesn't run, with its own first cause."""
-    from gpu_preflight.doctor.catalogue import ranked
-    from gpu_preflight.doctor.diagnosis import causes
+    from gpu_preflight.doctor.diagnosis import component_cause
 
-    inner = next(iter(ranked(causes(live, live.target(pod))).roots), None)
+    inner = component_cause(live, pod)
     message = f"{pod.title} of the {manager.title} doesn't run on node {node.name}"
     if inner is None:
         evidence = (Evidence(pod.title, "status.phase", live.phase(pod)),)

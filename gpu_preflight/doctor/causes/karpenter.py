@@ -127,7 +127,10 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
     if (fault := controller_faults(live, deployment)) is not None:
         if own or not every:
             message = f"{deployment.title} {fault.text}, so Karpenter launches no nodes"
-            yield Cause("K1", deployment.title, message, "proven", fault.evidence, fault.fix, fault.command)
+            yield Cause(
+                *("K1", deployment.title, message, "proven", fault.evidence, fault.fix, fault.command),
+                because=fault.because,
+            )
     elif certainty is not None and not every and not has_groups:
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)

@@ -299,14 +299,16 @@ def _state_causes(view: _View, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
         elif is_leaving and not _gpu_busy(each):
             yield _cordoned(view, each)
     # Where GPUs are free, something else is missing. A free GPU of an unusable node isn't "in use".
-    with_gpus = [each for each in usable if not _gpu_busy(each)]
+    with_gpus = [each for each in usable if not _lacks_gpus(each)]
+    busy = [each for each in usable if _gpu_busy(each)]
     if with_gpus:
         for name in dict.fromkeys(name for each in with_gpus for name in each.busy):
             yield from _busy(view, name, [each for each in with_gpus if name in each.busy])
-    elif usable and all(map(_gpu_busy, unusable)):
-        names = dict.fromkeys(name for name in usable[0].busy if name.startswith(NVIDIA))
-        for name in names:
-            yield from _busy(view, name, [each for each in usable if name in each.busy])
+    elif busy and all(map(_gpu_busy, unusable)):
+        for name in dict.fromkeys(name for name in busy[0].busy if name.startswith(NVIDIA)):
+            found = _busy(view, name, [each for each in busy if name in each.busy])
+            # If another node doesn't offer its GPUs, "in use" isn't the reason. A pod that doesn't end is one of two.
+            yield from (each for each in found if each.id == "S14" or len(busy) == len(usable))
     yield from _labelled_later(view)
 
 
@@ -409,6 +411,11 @@ def _busy(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Cause]:
 
 def _gpu_busy(fit: NodeFit) -> bool:
     return any(name.startswith(NVIDIA) for name in fit.busy)
+
+
+def _lacks_gpus(fit: NodeFit) -> bool:
+    """Whether a node has too few free GPUs, or offers too few."""
+    return any(name.startswith(NVIDIA) for name in (*fit.busy, *fit.too_small, *fit.unknown))
 
 
 def _holders(view: _View, name: str, nodes: Sequence[NodeFit]) -> Iterator[Object]:

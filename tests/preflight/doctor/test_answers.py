@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_preflight.doctor.causes.join import _default_route
-from gpu_preflight.doctor.diagnosis import find_target
+from gpu_preflight.doctor.diagnosis import diagnose, find_target
 from gpu_preflight.doctor.dump import parse_time, read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.patches import patch_command, tolerating, tried
@@ -341,3 +341,19 @@ def test_a_record_of_one_namespace_proves_nothing_about_another() -> None:
     assert live.certainty("Pod", "team") == "proven"
     live.targets()
     assert "the dump is limited to namespace default" in {each.why for each in live.not_looked}
+
+
+def test_the_cause_of_a_controllers_pod_follows_that_of_the_pod_in_question() -> None:
+    """Karpenter's pod waits for a cordoned node, so Karpenter launches no node."""
+    failed = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient nvidia.com/gpu."
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": failed}
+    status = {"phase": "Pending", "conditions": [waits]}
+    live = cluster("karpenter", pod(status=status))
+    for each in live.objects("Pod"):
+        if each.name.startswith("karpenter"):
+            each.content["spec"].pop("nodeName")
+            each.content["status"] = status
+    live.nodes[0].content["spec"]["unschedulable"] = True
+    found = diagnose(live, find_target(live, "train", None)).ranking.roots
+    assert [each.id for each in found[:2]] == ["K1", "S3"]
+    assert found[1].command == f"kubectl uncordon {live.nodes[0].name}"
