@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -352,7 +352,7 @@ def test_the_cause_of_a_controllers_pod_follows_that_of_the_pod_in_question() ->
     for each in live.objects("Pod"):
         if each.name.startswith("karpenter"):
             each.content["spec"].pop("nodeName")
-            each.content["status"] = status
+            cast("dict[str, Any]", each.content)["status"] = status
     live.nodes[0].content["spec"]["unschedulable"] = True
     found = diagnose(live, find_target(live, "train", None)).ranking.roots
     assert [each.id for each in found[:2]] == ["K1", "S3"]
