@@ -3,7 +3,8 @@
 "There is no such object" is true only if the list of its kind is complete. A file with the name of a resource, such as
 ``nodepools.karpenter.sh.json``, has the complete list, even if it is empty. ``nodepools.karpenter.sh.err`` next to it
 has the error of kubectl instead. In other files, the kinds that occur in a list count as listed. A raw list, such as a
-``PodList``, is complete if its kind has no namespace, or its objects are in several.
+``PodList``, is complete if its kind has no namespace, or its objects are in several. Files of one name in several
+folders are the lists of single namespaces, as `kubectl cluster-info dump` writes them.
 
 Sources: https://kubernetes.io/docs/reference/kubectl/generated/kubectl_get/,
 https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime, timezone
@@ -116,6 +118,8 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 _MAX_LOG_BYTES = 1024**2
 _MAX_RECORD_BYTES = 1024**3
 _FORBIDDEN = regex(r"(?i)forbidden|unauthorized|accessdenied|not authorized")
+# Source: kubernetes/kubectl v0.36.3 pkg/cmd/clusterinfo/clusterinfo_dump.go (2026-11)
+_LOGS = regex(r"(?s)==== START logs for container (\S+) of pod ([^/\s]+)/(\S+) ====\n(.*?)==== END logs for container")
 _NO_SUCH_RESOURCE = regex(r"doesn't have a resource type|could not find the requested resource")
 # Answers of AWS in which an absent item is evidence, so that a part of the list isn't.
 _WHOLE = ("accessEntries", "VpcEndpoints")
@@ -188,8 +192,11 @@ def read_dump(paths: Iterable[str]) -> Dump:
         if place.suffix == ".zip":
             _read_record(place, found)
             continue
-        for file in sorted(walk(place)) if is_folder(place) else [place]:
-            _read_file(file, found, named=not is_folder(place))
+        files = sorted(walk(place)) if is_folder(place) else [place]
+        # 'kubectl cluster-info dump' writes a list for each namespace.
+        names = Counter(each.name for each in files)
+        for file in files:
+            _read_file(file, found, named=not is_folder(place), is_part=names[file.name] > 1)
     if not (found.objects or found.aws or found.complete or found.listed):
         unread = f" ({found.unread[0].what}: {found.unread[0].why})" if found.unread else ""
         raise UnusableInput(
@@ -236,18 +243,20 @@ def _read_record(file: Path, found: Dump) -> None:
         namespace = Path(folder) / "namespace.txt"
         found.namespace = namespace.read_text(errors="replace").strip() if namespace.is_file() else ""
         for each in sorted(Path(folder).iterdir()):
-            _read_file(each, found, named=False)
+            _read_file(each, found, named=False, is_part=False)
 
 
-def _read_file(file: Path, found: Dump, *, named: bool) -> None:
+def _read_file(file: Path, found: Dump, *, named: bool, is_part: bool) -> None:
     if file.suffix == ".log":
         _read_log(file, found)
+    elif file.name == "logs.txt":
+        _read_logs(file, found)
     elif named or file.suffix in (*_SUFFIXES, ".err"):
         try:
             if file.suffix == ".err":
                 _read_error(file.stem, read_text(file), found)
             else:
-                _read_documents(file, found)
+                _read_documents(file, found, is_part=is_part)
         except UnusableInput as error:
             if named:
                 raise
@@ -261,10 +270,20 @@ def _read_log(file: Path, found: Dump) -> None:
         why = f"must have the name NAMESPACE_POD_CONTAINER.log, got {file.name}"
         found.unread.append(NotLooked(str(file), why))
         return
+    found.logs[namespace, pod, container] = _last(file)
+
+
+def _read_logs(file: Path, found: Dump) -> None:
+    """Read the logs of a pod that 'kubectl cluster-info dump' wrote."""
+    for container, namespace, pod, text in _LOGS.findall(_last(file)):
+        found.logs[namespace, pod, container] = text
+
+
+def _last(file: Path) -> str:
     with file.open("rb") as stream:
         stream.seek(0, 2)
         stream.seek(max(stream.tell() - _MAX_LOG_BYTES, 0))
-        found.logs[namespace, pod, container] = stream.read().decode(errors="replace")
+        return stream.read().decode(errors="replace")
 
 
 def _read_error(name: str, text: str, found: Dump) -> None:
@@ -286,13 +305,13 @@ def config_map_name(file: str) -> str:
     return f"{namespace or KUBE_SYSTEM}/{name}"
 
 
-def _read_documents(file: Path, found: Dump) -> None:
+def _read_documents(file: Path, found: Dump, *, is_part: bool) -> None:
     text = read_text(file)
-    kind = RESOURCES.get(file.stem)
+    kind = None if is_part else RESOURCES.get(file.stem)
     before = len(found.objects)
     documents = list(parse(str(file), text))
     for document in documents:
-        _read_document(document, found)
+        _read_document(document, found, is_part=is_part)
     read = found.objects[before:]
     lists = [each.content for each in documents if _is_list(each.content)]
     # The documents of a long list are its items.
@@ -313,7 +332,7 @@ def _has_items(content: Mapping[str, Any]) -> bool:
     return "items" in content and isinstance(content["items"], (list, type(None)))
 
 
-def _read_document(document: Document, found: Dump) -> None:
+def _read_document(document: Document, found: Dump, *, is_part: bool) -> None:
     content = document.content
     if not isinstance(content, dict):
         return
@@ -325,7 +344,7 @@ def _read_document(document: Document, found: Dump) -> None:
         elif _is_list(content) and content["kind"] != "List" and _has_items(content):
             kind = str(content["kind"]).removesuffix("List")
             # The path of the request isn't in the list. It may be limited to a namespace.
-            is_named = Path(document.file).stem.partition(".")[0] == f"{kind.lower()}s"
+            is_named = not is_part and Path(document.file).stem.partition(".")[0] == f"{kind.lower()}s"
             is_whole = is_named or kind in CLUSTER_SCOPED or len({each.namespace for each in objects}) > 1
             if is_whole:
                 found.complete.add(kind)

@@ -357,3 +357,33 @@ def test_the_cause_of_a_controllers_pod_follows_that_of_the_pod_in_question() ->
     found = diagnose(live, find_target(live, "train", None)).ranking.roots
     assert [each.id for each in found[:2]] == ["K1", "S3"]
     assert found[1].command == f"kubectl uncordon {live.nodes[0].name}"
+
+
+def _info_dump(folder: Path, pods: dict[str, list[dict[str, Any]]]) -> str:
+    """Write what 'kubectl cluster-info dump --output-directory' writes, for some namespaces."""
+    (folder / "nodes.json").write_text(json.dumps({**_BASE, "kind": "NodeList", "items": [node()]}))
+    for namespace, items in pods.items():
+        (folder / namespace).mkdir()
+        (folder / namespace / "pods.json").write_text(json.dumps({**_BASE, "kind": "PodList", "items": items}))
+        empty = {"apiVersion": "apps/v1", "kind": "DaemonSetList", "items": []}
+        (folder / namespace / "daemonsets.json").write_text(json.dumps(empty))
+    return str(folder)
+
+
+def test_lists_of_two_namespaces_are_not_the_lists_of_the_cluster(tmp_path: Path) -> None:
+    live = Live(read_dump([_info_dump(tmp_path, {"default": [pod()], "kube-system": []})]))
+    assert (live.certainty("Node"), live.certainty("Pod"), live.certainty("DaemonSet")) == ("proven", None, "likely")
+
+
+def test_logs_of_cluster_info_dump_are_read(tmp_path: Path) -> None:
+    dump = _info_dump(tmp_path, {"default": [pod()], "kube-system": []})
+    (tmp_path / "default" / "train").mkdir()
+    each = "==== START logs for container {0} of pod a/b ====\n{1}\n==== END logs for container {0} of pod a/b ====\n"
+    each = each.replace("a/b", "default/train")
+    text = each.format("init", "fetched") + each.format("main", "CUDA error: out of memory")
+    (tmp_path / "default" / "train" / "logs.txt").write_text(text)
+    logs = read_dump([dump]).logs
+    assert logs == {
+        ("default", "train", "init"): "fetched\n",
+        ("default", "train", "main"): "CUDA error: out of memory\n",
+    }
