@@ -263,7 +263,6 @@ def _running_cluster(context: str | None) -> Input:
     from gpu_preflight.doctor.dump import unread_lists
     from gpu_preflight.doctor.live import Live
 
-    PROGRESS.step = "reading the cluster"
     dump = _read_cluster(context, None, None, None, None, asks_aws=lambda _: True)
     return replace(Live(dump).input, problems=tuple(unread_lists(dump)))
 
@@ -309,11 +308,11 @@ def review(old: str, new: str, form: str, output: str | None, **options: Any) ->
     return _end(view, **options)
 
 
-def _usable(judge: Callable[..., Any], *given: Any) -> Any:
+def _usable(judge: Callable[..., Any], *given: Any, step: str = "checking") -> Any:
     """Judge an input, and refuse it with its own words."""
     from gpu_preflight.reading.documents import UnusableInput
 
-    PROGRESS.step = "checking"
+    PROGRESS.step = step
     try:
         return judge(*given)
     except UnusableInput as error:
@@ -427,27 +426,22 @@ def doctor(
     if not dumps and pod is not None:
         namespace, pod = _namespace_of_pod(pod, namespace, context)
     plan = console.read((against,), {}) if against else None
-    PROGRESS.step = "reading"
-    live = Live(
-        _read_dumps(dumps, context, record, namespace, pod, plan, with_aws=with_aws),
-        at,
-    )
+    live = Live(_read_dumps(dumps, context, record, namespace, pod, plan, with_aws=with_aws), at)
     _refuse_unknown_namespace(live, namespace)
-    PROGRESS.step = "looking for causes"
-    targets = [_usable(find_target, live, pod, namespace)] if pod else live.targets(namespace)
+    step = PROGRESS.step = "looking for causes"
+    targets = [_usable(find_target, live, pod, namespace, step=step)] if pod else live.targets(namespace)
     place = None
     if node or pool:
         from gpu_preflight.doctor.places import node_place, pool_place
 
-        place = _usable(node_place, live, node) if node else _usable(pool_place, live, pool)
+        place = _usable(node_place, live, node, step=step) if node else _usable(pool_place, live, pool, step=step)
         targets = [each for each in targets if place.concerns(each)]
     diagnoses = [diagnose(live, each) for each in targets]
     comparison = None
     if plan is not None:
         from gpu_preflight.doctor.plan import compare
 
-        PROGRESS.step = "comparing"
-        comparison = _usable(compare, live, plan, targets)
+        comparison = _usable(compare, live, plan, targets, step="comparing")
     nodes = () if pod else unused_gpus(live, place.nodes if place is not None else None)
     view = doctor_view(live, diagnoses, nodes, comparison, namespace, place)
     console.emit(view, form, output)
@@ -479,7 +473,7 @@ def _namespace_of_pod(pod: str, namespace: str | None, context: str | None) -> t
     if slash and namespace is None and kind_of_pods(first) is None:
         return first, name
     try:
-        return namespace or _usable(context_namespace, context), pod
+        return namespace or _usable(context_namespace, context, step="reading"), pod
     except click.UsageError as error:
         # A wrong path looks like the name of a pod.
         raise click.UsageError(f"{error.message}; {pod!r} is no file or folder, so it must be a pod") from None
@@ -510,7 +504,7 @@ def _read_dumps(
     if dumps:
         from gpu_preflight.doctor.dump import read_dump
 
-        found: Dump = _usable(read_dump, dumps)
+        found: Dump = _usable(read_dump, dumps, step="reading")
         return found
     from gpu_preflight.doctor.aws import is_needed
 
@@ -532,7 +526,7 @@ def _read_cluster(
     from gpu_preflight.doctor.collector import Collector
     from gpu_preflight.doctor.connection import Cluster
 
-    with _usable(Cluster, context) as cluster:
+    with _usable(Cluster, context, step="reading the cluster") as cluster:
         collector = Collector(cluster, namespace if pod else None, plan.objects if plan is not None else None)
         read = collector.collect(pod.rpartition("/")[2] if pod else None)
         aws = Aws(cluster.program)

@@ -6,13 +6,28 @@ import io
 import signal
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gpu_preflight.command_line import console
+from gpu_preflight.command_line.cli import cli
 from gpu_preflight.command_line.console import Progress
+from gpu_preflight.doctor import diagnosis, dump
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer, which Windows does not have")
+_PODS = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: train, namespace: default}
+  spec: {containers: []}
+  status: {phase: Pending}
+"""
 
 
 class Terminal(io.StringIO):
@@ -55,3 +70,23 @@ def test_a_short_command_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_elsewhere_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, is_terminal=False, seconds=0.3) == ""
+
+
+def test_doctor_names_reading_and_the_search_for_causes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A dump of thousands of nodes in YAML takes a minute to read."""
+    steps = []
+
+    def recorded(function: Callable[..., object]) -> Callable[..., object]:
+        def record(*given: object) -> object:
+            steps.append(console.PROGRESS.step)
+            return function(*given)
+
+        return record
+
+    (tmp_path / "pods.yaml").write_text(_PODS)
+    for module, name in ((dump, "read_dump"), (diagnosis, "find_target"), (diagnosis, "diagnose")):
+        monkeypatch.setattr(module, name, recorded(getattr(module, name)))
+
+    CliRunner().invoke(cli, ["doctor", str(tmp_path), "default/train"])
+
+    assert steps == ["reading", "looking for causes", "looking for causes"]
