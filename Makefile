@@ -126,8 +126,9 @@ picture: $(VENV)/.synth ## Write the pictures of the README and the docs
 rules: $(VENV)/.synth ## Write docs/reference/rules.md again
 	PYTHONPATH=. python tools/write_rules.py
 
-causes: $(VENV)/.dev ## Write docs/reference/causes.md again
+causes: $(VENV)/.dev ## Write docs/reference/causes.md and docs/explanation/pending-tools.md again
 	PYTHONPATH=. python tools/write_causes.py
+	PYTHONPATH=. python tools/write_pending_tools.py
 
 architecture: $(VENV)/.synth ## Write the picture and the lists of docs/contributing/architecture.md again
 	PYTHONPATH=. python tools/write_architecture.py

@@ -1,4 +1,4 @@
-"""The page of causes is what the causes and the dumps say."""
+"""The pages of causes and of other tools are what the causes and the dumps say."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ def test_the_page_of_causes_is_what_the_tool_writes() -> None:
     from tools import write_causes
 
     assert write_causes.DOCUMENT.read_text(encoding="utf-8") == write_causes.document(), "run: make causes"
+
+
+def test_the_page_about_other_tools_has_the_answers_of_doctor() -> None:
+    pytest.importorskip("tools.docs", reason="the page is written from a checkout")
+    from tools import write_pending_tools
+
+    page = write_pending_tools.document()
+
+    assert write_pending_tools.DOCUMENT.read_text(encoding="utf-8") == page, "run: make causes"
 
 
 @pytest.mark.parametrize("id", TITLES)
