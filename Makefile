@@ -71,10 +71,11 @@ scenarios: $(VENV)/.dev ## Test the rehearsal itself: every stack, mutants that 
 snapshots: $(VENV)/.dev ## Write the snapshots again; read their diff before you commit
 	pytest -n auto --snapshot-update --snapshot-file-lock
 
-bench: $(VENV)/.synth ## Time synth against a hand-written app and with preflight, preflight at scale, and count mistakes it finds
+bench: $(VENV)/.dev ## Time synth against a hand-written app and with preflight, preflight and doctor at scale, and count mistakes it finds
 	python benchmarks/synth.py
 	PYTHONPATH=. python benchmarks/preflight.py
 	PYTHONPATH=. python benchmarks/commands.py
+	PYTHONPATH=. python benchmarks/doctor.py
 	PYTHONPATH=. python benchmarks/mutations.py
 
 speed: $(VENV)/.synth ## Compare the CPU time of check and explain with that of an earlier commit; three minutes
