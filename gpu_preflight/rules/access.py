@@ -354,8 +354,7 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
     EKS assumes the role for the pod and tags the session. If the trust policy lacks one of the two actions, or a
     condition names another service account, the pod gets no credentials.
 
-    Fix: Allow pods.eks.amazonaws.com to call sts:AssumeRole and sts:TagSession in the role's trust policy, and correct
-    the tags in its conditions.
+    Fix: Allow pods.eks.amazonaws.com to call sts:AssumeRole and sts:TagSession in the role's trust policy.
     """
     cluster = case.cluster
     given = [(each, each.properties) for each in associations(cluster)]
@@ -368,11 +367,14 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
         account = "/".join(str(association[key]) for key in ("Namespace", "ServiceAccount") if key in association)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
         if role and refused:
-            text = f"doesn't allow {POD_IDENTITY} to call {' and '.join(refused)}"
+            text = f"doesn't allow {POD_IDENTITY} to call {' and '.join(refused)}, so its pods get no credentials"
             yield Problem(each, f"role {role.path} of service account {account} {text}")
-        elif role and (unmet := refused_tags(role, _session_tags(association, cluster))):
-            text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}"
-            yield Problem(each, f"role {role.path} of service account {account} {text}")
+        elif role and (unmet := refused_tags(role, tags := _session_tags(association, cluster))):
+            text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}, so its pods get no credentials"
+            keys = [one.partition("=")[0] for one in unmet]
+            right = " and ".join(f"aws:RequestTag/{key} to {tags[key]}" for key in keys if key in tags)
+            fix = f"In the condition of the role's trust policy, set {right}." if right else ""
+            yield Problem(each, f"role {role.path} of service account {account} {text}", fix)
 
 
 def _session_tags(association: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:

@@ -40,7 +40,7 @@ WITHOUT_NAME = {
 # Fixtures whose message needs a fix of its own, and a part of this fix.
 FIXES = {
     "GPU052/fails_throughput_for_gp2": "volume type to gp3",
-    "GPU052/fails_1000_mib_s_with_3000_iops": "4 IOPS or more per MiB/s",
+    "GPU052/fails_1000_mib_s_with_3000_iops": "Set the IOPS to 4000 or more",
     "GPU111/fails_both_of_two_replicas_must_run": "in place of minAvailable in the budget, or ForceUpdateEnabled: true",
     "GPU111/fails_no_pod_may_go": "maxUnavailable: 1 in the budget",
     "GPU111/fails_share_of_one_pod_under_karpenter": "terminationGracePeriod in the NodePool",
