@@ -220,7 +220,10 @@ class NamespaceQuotas:
             text = sure or _quota_excess_text(name, most, taken.likely[key], workload)
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
-                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130")
+                field = "limits" if name.startswith(_LIMITS) else "requests"
+                silent = _unsaid(name, workload.pod) is not None
+                lacks = f"Set {_resource(name)} in resources.{field} of every container." if silent else ""
+                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130", fix=lacks)
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (
@@ -290,7 +293,7 @@ def _quota_excess_text(name: str, most: int, taken: int, workload: Workload) -> 
     left = f"{show(resource, most)} {resource}"
     if wanted <= most:
         left = f"{show(resource, max(most - taken, 0))} of {left} left after the workloads before it"
-    return f"requests {show(resource, wanted)} {resource} in total, and the namespace has {left}"
+    return f"requests {show(resource, wanted)} {resource} in total, but the namespace has {left}"
 
 
 def _usage(name: str, pod: Pod) -> int:

@@ -341,7 +341,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     The server exits at its start, for example with "Bfloat16 is only supported on GPUs with compute capability of at
     least 8.0".
 
-    Fix: Use --dtype half on T4 and V100, or instance types with newer GPUs.
+    Fix: Use instance types with newer GPUs, or a model without this quantization.
     """
     for workload, container, program in case.gpu_programs:
         if program.name != "vllm":
@@ -362,7 +362,8 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
                 )
                 text += f", but {models[first]} of {first} has {_dotted(found[first])}"
                 certain = len(lacking) == len(found) and program.is_sure and not may_run
-                yield Problem.from_subject(workload, text, unknown=not certain)
+                fix = "Use --dtype half, or instance types with newer GPUs." if name == program.dtype else ""
+                yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
 
 
 def _dotted(capability: tuple[int, int]) -> str:

@@ -42,7 +42,7 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
 
     Each process waits for the others at its start, while the pods keep their GPUs. After a timeout, they fail.
 
-    Fix: Set the number of nodes to the number of pods, or raise the number of pods.
+    Fix: Set the number of nodes to the number of pods.
     """
     for workload in case.gpu_workloads:
         pods = _pods(workload, case)
@@ -56,7 +56,8 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                     f"container {container.name} has WORLD_SIZE={world}, but its job has {pods} pods with {gpus} GPUs "
                     "each"
                 )
-                yield Problem.from_subject(workload, text, unknown=True)
+                fix = f"Set WORLD_SIZE to {pods * gpus}, or raise the number of pods." if gpus else ""
+                yield Problem.from_subject(workload, text, fix=fix, unknown=True)
             for program in programs(container):
                 nodes = program.nodes
                 if isinstance(nodes, int) and nodes != pods and nodes > 1:
@@ -67,7 +68,8 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                         # An elastic job may get more pods.
                         elastic = workload.owner.spec.get("elasticPolicy") is not None
                         certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
-                        yield Problem.from_subject(workload, text, unknown=not certain)
+                        fix = f"Set the number of nodes of {program.name} to {pods}, or the number of pods to {nodes}."
+                        yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
                     elif pods % nodes:
                         yield Problem.from_subject(workload, text, unknown=True)
 
@@ -121,7 +123,8 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
             workers += 1
         if workers is not None and slots is not None and ranks > workers * slots and "oversubscribe" not in words:
             text = f"mpirun starts {ranks} processes, but {workers} workers with"
-            yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
+            fix = f"Set -np of mpirun to {workers * slots}, or raise slotsPerWorker or the number of workers."
+            yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots", fix=fix)
 
 
 @rule("GPU487", "warning", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")
@@ -138,9 +141,8 @@ def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
             continue
         slots, gpus = known_number(job.spec.get("slotsPerWorker", 1)), workload.pod.requests.get(GPU, 0)
         if slots is not None and gpus and slots != gpus:
-            yield Problem.from_subject(
-                workload, f"slotsPerWorker is {slots}, but a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
-            )
+            text = f"slotsPerWorker is {slots}, but a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
+            yield Problem.from_subject(workload, text, fix=f"Set slotsPerWorker to {gpus}.")
 
 
 @rule("GPU488", "warning", source="https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html")

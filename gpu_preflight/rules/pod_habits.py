@@ -48,7 +48,7 @@ def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     The container runtime doesn't create the container.
 
-    Fix: Remove the capability: NVIDIA's device plugin needs none, except SYS_ADMIN for MIG strategies.
+    Fix: Remove the capability, or correct its name.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("DaemonSet"):
@@ -113,12 +113,13 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
 
     No component labels nodes with this resource name, and an annotation requests no GPU.
 
-    Fix: Set nvidia.com/gpu in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.
+    Fix: Select nodes by label nvidia.com/gpu.present=true of GPU feature discovery, or by a label of your pool.
     """
     cluster = case.cluster
     for workload in cluster.workloads:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
-            yield Problem.from_subject(workload, f"annotation {GPU} requests no GPU; use limits instead")
+            text = f"annotation {GPU} requests no GPU; use limits instead"
+            yield Problem.from_subject(workload, text, fix=f"Set {GPU} in resources.limits of the container.")
         # With pools in the input, GPU120 checks the label on their nodes.
         if not cluster.pools and _selects_by_resource(workload.pod.selection):
             yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which no component sets")
@@ -165,11 +166,11 @@ def _finishes(workload: Workload) -> bool:
 
 @rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
 def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """ConfigMap or Secret doesn't exist.
+    """ConfigMap or Secret doesn't exist, or lacks a key.
 
     The pod gets a node and stays there in CreateContainerConfigError or ContainerCreating, with its GPUs.
 
-    Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
+    Fix: Create it in the pod's namespace, correct the name, or set optional: true in the reference.
     """
 
     def missing_data(workload: Workload) -> Iterator[Problem]:
@@ -190,7 +191,8 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
     keys = there[wanted.name]
     for key in dict.fromkeys(wanted.keys):
         if keys is not None and key not in keys:
-            yield Problem.from_subject(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
+            fix = f"Correct the key, or add it to the {wanted.kind}."
+            yield Problem.from_subject(workload, f"{title} has no key {key}{did_you_mean(key, keys)}", fix=fix)
 
 
 def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
@@ -246,7 +248,7 @@ def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
         if not workload.asks_for_gpu:
             continue
         for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
-            text = f"StorageClass {each} creates its disk in any zone, before the pod has a node"
+            text = f"StorageClass {each} creates its disk before the pod has a node, maybe in a zone without GPU nodes"
             yield Problem.from_subject(workload, text)
 
 
@@ -294,7 +296,7 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
 
     EFA traffic doesn't leave its zone. Pods of one job in different zones can't communicate over EFA.
 
-    Fix: Restrict the pool to one zone, or set a placement group in the EC2NodeClass.
+    Fix: Require one zone in topology.kubernetes.io/zone of the NodePool, or set a placement group in the EC2NodeClass.
     """
     for workload in case.cluster.workloads:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:

@@ -32,7 +32,7 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
 
     kubelet restarts the container while it loads the model, and the load starts again. The pod never becomes ready.
 
-    Fix: Add a startupProbe with failureThreshold times periodSeconds above the time to load, such as 60 times 30 s.
+    Fix: Add a startupProbe with periodSeconds: 30 and failureThreshold: 60, or more if the model takes longer to load.
     """
     for workload, container, program in case.gpu_programs:
         if program.name not in SERVERS or len(programs(container)) != 1:
@@ -42,7 +42,9 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
         if allowed is not None and allowed < needed:
             text = f"{name} restarts container {container.name} after {allowed} s without an answer, but"
             loads = f"{program.name} takes about {needed:.0f} s or more to load {program.model or 'its model'}"
-            yield Problem.from_subject(workload, f"{text} {loads}", unknown=True)
+            fix = "Raise failureThreshold of the startupProbe, so it waits longer than the model takes to load."
+            own = fix if name == "startupProbe" else ""
+            yield Problem.from_subject(workload, f"{text} {loads}", fix=own, unknown=True)
 
 
 def _load_seconds(program: Program) -> float:
@@ -76,13 +78,15 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
             text = f"{name} of container {container.name} checks port {port}"
             if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
                 if named is not None and port not in named:
-                    yield Problem.from_subject(workload, f"{text}, but no port of the container has this name")
+                    fix = f"Set the port of the {name} to a port of the container, or name one of its ports {port}."
+                    yield Problem.from_subject(workload, f"{text}, but no port of the container has this name", fix=fix)
                 port = (named or {}).get(port)
             number = known_number(port)
             if listens is not None and number is not None and number != listens[1]:
                 yield Problem.from_subject(
                     workload,
                     f"{text}, but {listens[0].name} listens on {listens[1]}",
+                    fix=f"Set the port of the {name} to {listens[1]}, or --port of {listens[0].name} to {number}.",
                     unknown=not listens[0].is_sure,
                 )
             elif listens is None and number is not None and _is_undeclared(number, workload):
@@ -126,7 +130,7 @@ def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
 
     Clients get "connection refused" or time out, while the pods are ready and keep their GPUs.
 
-    Fix: Set the selector of the Service to labels of the workload's pods.
+    Fix: Set spec.selector of the Service to labels of the workload's pods.
     """
     gpus = {id(each) for each in case.gpu_workloads}
     for service in case.cluster.objects_of_kind("Service"):

@@ -114,7 +114,7 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
 
     Kueue admits a job if one flavor has quota for all its pods. This job waits permanently, without pods.
 
-    Fix: Set a quota for every requested resource of at least the whole job, or reduce the job's requests.
+    Fix: Raise the quota, or lower the job's requests.
     """
     cluster = case.cluster
     if reads_other_resources(cluster):
@@ -134,9 +134,11 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
     # Kueue counts pods only if a quota covers them.
     undeclared = sorted(requests.keys() - covered - {"pods"})
     if undeclared and covered:
-        message = f"ClusterQueue {queue.name} has no quota for {', '.join(undeclared)}, which the job requests"
+        names = ", ".join(undeclared)
+        message = f"ClusterQueue {queue.name} has no quota for {names}, which the job requests"
+        fix = f"Add {names} to coveredResources of the ClusterQueue, and to the resources of each flavor in this order."
         # Kueue may be configured to exclude resources, or to count others instead.
-        yield Problem.from_subject(job, message, unknown=not is_configuration_seen(cluster))
+        yield Problem.from_subject(job, message, fix=fix, unknown=not is_configuration_seen(cluster))
     if has_unknown_groups(queue):
         yield Problem.from_subject(
             job, f"ClusterQueue {queue.name} may lack quota for the job: its resourceGroups aren't known", unknown=True
@@ -148,7 +150,8 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
             name, most = next(each for each in short if each)
             shown = f"its {pods} pods request {show(name, wanted[name])} {name} together"
             message = f"{shown}, but ClusterQueue {queue.name} has at most {show(name, most)} of one flavor"
-            yield Problem.from_subject(job, message, unknown=may_borrow_elsewhere(queue, cluster))
+            fix = f"Raise nominalQuota of {name} in one flavor to {show(name, wanted[name])}, or lower the requests."
+            yield Problem.from_subject(job, message, fix=fix, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
             late = f"its quota of {', '.join(wanted)} is known only at deployment"
             text = f"ClusterQueue {queue.name} may lack quota for the job: {late}"
@@ -303,7 +306,7 @@ def _stopped(case: Case) -> Iterator[Problem]:
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:
             text = f"{each.kind} {each.name} admits no job, because its stopPolicy is {policy}"
-            yield Problem(each, text, "Remove stopPolicy, or set it to None.")
+            yield Problem(each, text, f"Remove stopPolicy from {each.kind} {each.name}.")
 
 
 def _kai_queue_name(workload: Workload) -> str | None:
@@ -379,7 +382,7 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
 
     Its webhook rejects a pod that requests a part of a GPU and whole GPUs, or a part while sharing is off.
 
-    Fix: Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.
+    Fix: Remove nvidia.com/gpu from the limits of the pod.
     """
     cluster = case.cluster
     chart = cluster.chart(KAI_SCHEDULER)
@@ -391,7 +394,9 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
         if each.pod.requests.get(GPU):
             yield Problem.from_subject(each, f"requests both {part} and whole {GPU}, which KAI Scheduler rejects")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
-            yield Problem.from_subject(each, f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off")
+            text = f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off, so it rejects the pod"
+            fix = "Set global.gpuSharing: true in the values of chart kai-scheduler."
+            yield Problem.from_subject(each, text, fix=fix)
 
 
 @rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")

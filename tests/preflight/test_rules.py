@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -179,6 +180,20 @@ def test_rules_in_one_table(snapshot_text: SnapshotAssertion) -> None:
         rows += [f"{rule.id} {rule.severity}: {rule.title}", f"  {first.problem.message}", f"  Fix: {first.fix}", ""]
 
     assert "\n".join(rows) == snapshot_text
+
+
+def test_fixes_of_each_variant(snapshot_text: SnapshotAssertion) -> None:
+    """The fixes of each rule that has several, each with a message that has it."""
+    pytest.importorskip("cel", reason=NO_CEL)
+    by_fix: dict[tuple[str, str], str] = {}
+    for fixture in fixtures("fails_*"):
+        for each in findings(fixture):
+            by_fix.setdefault((fixture.parent.name, each.fix), each.problem.message)
+    counts = Counter(rule for rule, _ in by_fix)
+    rows = [f"{rule} {text}\n  Fix: {fix}" for (rule, fix), text in by_fix.items() if counts[rule] > 1]
+
+    assert {text: found for text in rows if (found := hard_to_read(text))} == {}
+    assert "\n".join(rows) + "\n" == snapshot_text
 
 
 def test_messages(snapshot_text: SnapshotAssertion) -> None:
