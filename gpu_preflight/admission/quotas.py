@@ -378,7 +378,7 @@ def _new_claim_violations(
     if wanted and wanted + taken + kept > most:
         sure = wanted + taken > most and workload.replicas is not None
         left = _format_amount(name, max(most - taken, 0))
-        text = f"its pods claim {_format_amount(name, wanted)} in total, and the namespace has {left}"
+        text = f"its pods claim {_format_amount(name, wanted)} in total, but the namespace has {left}"
         yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, together with claims in the input")
 
 

@@ -442,4 +442,4 @@ def karpenter_that_may_not_pass_the_role_of_its_nodes(case: Case) -> Iterator[Pr
             wanted: Any = node_class.spec.get("role")
             if role and wanted and may_pass(role, wanted, cluster.resources) is Answer.NO:
                 text = f"Karpenter: its role isn't allowed to pass role {wanted} of EC2NodeClass {node_class.name}"
-                yield Problem(each, text)
+                yield Problem(each, f"{text}, so it launches no node")

@@ -165,9 +165,8 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
         return
     for pool in case.gpu_pools:
         if any(each.kind == "efa-only" for each in pool.launch.interfaces):
-            yield Problem(
-                addon, f"pool {pool.name}: add-on {addon.name} {addon.version} doesn't support its efa-only interfaces"
-            )
+            text = f"pool {pool.name}: add-on {addon.name} {addon.version} doesn't support its efa-only interfaces"
+            yield Problem(addon, f"{text}, so pods fail to start")
 
 
 @rule("GPU095", "warning", source="https://github.com/aws/aws-cdk/issues/35299")

@@ -73,7 +73,7 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
         unseen = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
         if unseen:
             text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
-            tags = [f"{LABEL_TAG}{each}=<value>" for each in labels]
+            tags = [f"{LABEL_TAG}{each}={getattr(pool.labels[each], 'only', None) or '<value>'}" for each in labels]
             tags += [f"{TAINT_TAG}{each.key}={each.value}:{each.effect}" for each in taints]
             fix = "" if pool.kind == "managed" else f"Tag the Auto Scaling group with {' and '.join(tags)}."
             yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
@@ -374,7 +374,9 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
-            text = f"no component in the input is known to remove its startup taint {taint}"
+            text = (
+                f"no component in the input is known to remove its startup taint {taint}, so its nodes may run no pods"
+            )
             yield Problem.from_subject(
                 pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software, doubt=cluster.doubt
             )

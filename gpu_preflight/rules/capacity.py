@@ -454,7 +454,8 @@ def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
 
     Karpenter continues to launch nodes in the zone that the cluster was shifted out of, where they get no pods.
 
-    Fix: Set settings.enableZonalShift of the chart to true; the controller may need arc-zonal-shift:GetManagedResource.
+    Fix: Set settings.enableZonalShift: true in the values of chart karpenter, and allow
+    arc-zonal-shift:GetManagedResource in the policy of its role.
     """
     chart = case.cluster.chart(KARPENTER)
     if chart is None or not _shifts(case.cluster) or not chart.version or minor(chart.version) < _KARPENTER_KNOWS_IT:

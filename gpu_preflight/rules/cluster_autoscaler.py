@@ -123,9 +123,10 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
             if lacking and is_named(pool, explicit) is not True:
                 tags_lacking = f"tag{'s' if len(lacking) > 1 else ''} {' and '.join(lacking)}"
                 text = f"cluster autoscaler looks for groups with {tags_lacking}, which the group doesn't have"
-                yield Problem.from_subject(
-                    pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit)
-                )
+                added = " and ".join(f"{each}={tags[each] or 'true'}" for each in lacking)
+                fix = f"Tag the Auto Scaling group with {added}."
+                unknown = has_open_tags(pool.properties) or _may_be_named(pool, explicit)
+                yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
 
 def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:

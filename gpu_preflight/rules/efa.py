@@ -72,7 +72,8 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
             if groups and lacking:
                 ways = " and ".join(_WAYS[each] for each in lacking)
                 names = ", ".join(each.path for each in groups)
-                yield Problem.from_subject(pool, f"security group {names} must allow all traffic {ways} itself for EFA")
+                text = f"security group {names} must allow all traffic {ways} itself for EFA"
+                yield Problem.from_subject(pool, f"{text}, or jobs on several nodes time out")
 
 
 def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
@@ -186,7 +187,7 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
         several = len(pool.launch.interfaces)
         if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
             message = f"nodes with {several} interfaces get no public address, "
-            tail = "and their subnets have only an internet gateway as the way out"
+            tail = "and their subnets have only an internet gateway, so they have no way out"
             yield Problem.from_subject(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
 
 
@@ -202,7 +203,8 @@ def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
         without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
         if without and len(without) == len(gpu_types(pool)):
             count = pool.launch.efa_interfaces
-            message = f"{', '.join(without[:4])} has no EFA, but its node class requests EFA (interfaces: {count})"
+            names = ", ".join(without[:4])
+            message = f"{names} has no EFA, but its node class requests EFA (interfaces: {count}), so each launch fails"
             yield Problem.from_subject(pool, message)
 
 

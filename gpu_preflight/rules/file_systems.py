@@ -236,7 +236,10 @@ def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
         if each.is_bucket and isinstance(each.handle, str):
             other = seen.setdefault(each.handle, each)
             if other.title != each.title:
-                yield Problem(each.object, f"{each.title}: {other.title} has the same volumeHandle {each.handle}")
+                text = (
+                    f"{each.title}: {other.title} has the same volumeHandle {each.handle}, so Kubernetes confuses them"
+                )
+                yield Problem(each.object, text)
 
 
 @rule("GPU403", "warning", source=f"{_DOCS}/CACHING.md")

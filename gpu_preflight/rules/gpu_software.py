@@ -365,9 +365,10 @@ def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem
         found += [each for each in cluster.objects_of_kind("DaemonSet") if _advertises(each, cluster)]
         for each in found:
             if each.namespace == namespace.name:
+                kind = "chart" if isinstance(each, Chart) else each.kind
                 text = (
-                    f"{each.name} is in namespace {each.namespace}, whose Pod Security level {level} forbids its host "
-                    "paths"
+                    f"{kind} {each.name} is in namespace {each.namespace}, whose Pod Security level {level} forbids "
+                    "its host paths, so it has no pods"
                 )
                 yield Problem(each, text)
 

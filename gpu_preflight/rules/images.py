@@ -60,6 +60,7 @@ _SHORT = regex(r"\bcu(\d{2})(\d)\b")
 _DEFAULT_RUNTIME = regex(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
 _NVIDIA_RUNTIME = regex(r"runtimes\.[\"']?nvidia[\"']?[\].]")
 _CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
+_WITHOUT_CLASS = "but the cluster has no such RuntimeClass, so the API server rejects its pods"
 # The field of a node class that selects the image.
 _TERMS = "spec.amiSelectorTerms"
 
@@ -416,9 +417,12 @@ def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
         default = _DEFAULT_RUNTIME.search(written)
         if default and default.group(1) != "nvidia":
             message = f"the NodeConfig sets containerd's default runtime to {default.group(1)} instead of nvidia"
-            yield Problem.from_subject(pool, message)
+            yield Problem.from_subject(pool, f"{message}, so containers have no GPUs")
         elif _NVIDIA_RUNTIME.search(written):
-            yield Problem.from_subject(pool, "the NodeConfig replaces the node image's containerd runtime nvidia")
+            message = (
+                "the NodeConfig replaces the node image's containerd runtime nvidia, so containers may have no GPUs"
+            )
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU019", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -436,10 +440,10 @@ def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Pr
     for chart in cluster.charts:
         name = known_text(chart.values.get("runtimeClassName")) if chart.name in _CHARTS else None
         if name and name not in known:
-            message = f"chart {chart.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
+            message = f"chart {chart.name}: runtimeClassName is {name}, {_WITHOUT_CLASS}"
             yield Problem(chart, message)
     for daemon in cluster.objects_of_kind("DaemonSet"):
         name = read_pod_template(daemon).runtime_class
         if name and name not in known:
-            message = f"DaemonSet {daemon.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
+            message = f"DaemonSet {daemon.name}: runtimeClassName is {name}, {_WITHOUT_CLASS}"
             yield Problem(daemon, message)

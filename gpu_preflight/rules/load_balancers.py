@@ -105,7 +105,10 @@ def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -
                 continue
             kind = _target_type(ingress, service, case.cluster)
             if kind in ("instance", None):
-                message = f"its target type instance needs node ports, but Service {service.name} has type ClusterIP"
+                message = (
+                    f"its target type instance needs node ports, but Service {service.name} has type ClusterIP, so its "
+                    "load balancer is never created"
+                )
                 yield Problem.from_subject(ingress, message, unknown=kind is None)
 
 

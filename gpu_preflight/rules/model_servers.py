@@ -99,8 +99,7 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
     The download fills the disk of the node. It fails with "no space left on device", or kubelet evicts the pod, which
     starts again on the next node.
 
-    Fix: Mount a PersistentVolumeClaim at the cache, enlarge the root volume, or use the local NVMe disks:
-    instanceStorePolicy RAID0 in an EC2NodeClass, instance.localStorage.strategy RAID0 in a NodeConfig.
+    Fix: Mount a PersistentVolumeClaim at the folder, or enlarge the root volume of the nodes.
     """
     for workload, container, program, weights in _served_models(case):
         folder = _download_folder(container, program)
@@ -117,7 +116,10 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
             )
             text += f" pods of pool {pool.name} have {show(DISK, most)} of it{_unused(pool)}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
-            yield Problem.from_subject(workload, text, unknown=not certain)
+            local = "spec.instance.localStorage.strategy: RAID0 in the NodeConfig"
+            local = "spec.instanceStorePolicy: RAID0 in the EC2NodeClass" if pool.kind == "karpenter" else local
+            fix = f"Mount a PersistentVolumeClaim at {folder}, or use the local NVMe disks: {local}."
+            yield Problem.from_subject(workload, text, fix=fix if _unused(pool) else "", unknown=not certain)
 
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")

@@ -381,8 +381,14 @@ def more_pods_than_addresses_of_a_node(case: Case) -> Iterator[Problem]:
         known = {name: pods for name, pods in room.items() if pods is not None}
         if max_pods is not None and known and len(known) == len(room) and max_pods > max(known.values()) + without:
             most = max(known, key=lambda name: known[name])
-            text = f"kubelet accepts {max_pods} pods, but {most} has addresses for only {known[most]}"
-            yield Problem.from_subject(pool, text)
+            text = (
+                f"kubelet accepts {max_pods} pods, but {most} has addresses for only {known[most]}, so others wait in"
+            )
+            fix = (
+                "Turn prefix delegation of the network plugin on (with this library: "
+                f"GpuCluster(prefix_delegation=True)), or set maxPods to {known[most]}."
+            )
+            yield Problem.from_subject(pool, f"{text} ContainerCreating", fix=fix)
 
 
 def _gives_single_addresses(cluster: Cluster) -> bool:

@@ -296,7 +296,10 @@ def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
         role = node_role(pool, cluster.resources)
         path = known_text(role.properties.get("Path")) if role else None
         if role and path not in (None, "/") and _mentions(mapped, role) and _mode(cluster) != "API":
-            message = f"aws-auth maps its role {role.path} with path {path}, which the authenticator ignores"
+            message = (
+                f"aws-auth maps its role {role.path} with path {path}, but the authenticator compares roles without "
+                "path, so its nodes have no access"
+            )
             yield Problem.from_subject(pool, message, unknown=bool(_entries(cluster, role)))
 
 
@@ -404,7 +407,8 @@ def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
         trusted = trusted_services(role) if role else None
         if role and trusted is not None and not any(each.startswith(("ec2.", "${")) for each in trusted):
             names = ", ".join(trusted) or "no service"
-            yield Problem.from_subject(pool, f"its node role {role.path} trusts {names} instead of ec2.amazonaws.com")
+            text = f"its node role {role.path} trusts {names} instead of ec2.amazonaws.com, so its nodes can't join"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU329", "error", source=_ROLE)

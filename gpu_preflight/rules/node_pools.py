@@ -167,7 +167,7 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
         for taint in boot_taints(pool.user_data):
             if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
-                text = f"user data sets taint {taint} on its nodes, which the NodePool doesn't list"
+                text = f"user data sets taint {taint}, which the NodePool doesn't list, so pods can't use its new nodes"
                 yield Problem.from_subject(pool, text)
 
 

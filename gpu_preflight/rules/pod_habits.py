@@ -98,13 +98,14 @@ def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
     The container sees all GPUs independent of its requests, including GPUs of other pods. The scheduler counts none for
     it.
 
-    Fix: Remove the variable and set nvidia.com/gpu in limits; set the variable to void for containers without GPU.
+    Fix: Remove the variable and set nvidia.com/gpu in limits, or set the variable to void if it needs no GPU.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
             if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
                 text = f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all, so it uses every GPU of its node"
-                yield Problem.from_subject(workload, text)
+                own = "Remove the variable. The device plugin sets it to the GPUs of the container."
+                yield Problem.from_subject(workload, text, fix=own if GPU in container.requests else "")
 
 
 @rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")

@@ -126,7 +126,7 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
     for scaler, each in case.signals:
         of_adapter = scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
-            text = f"no metrics adapter in the input serves metric {each.query} of type {each.kind}"
+            text = f"no metrics adapter in the input serves metric {each.query} of type {each.kind}, so it never scales"
             yield Problem.from_subject(scaler, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 

@@ -119,9 +119,10 @@ def target_port_without_listener(case: Case) -> Iterator[Problem]:
             ):
                 continue
             for each in mappings(service.spec.get("ports")):
-                if why := _unreached(workload, each.get("targetPort", each.get("port"))):
+                why, fix = _unreached(workload, each.get("targetPort", each.get("port")))
+                if why:
                     text = f"Service {service.namespace}/{service.name} sends requests to {why}"
-                    yield Problem.from_subject(workload, text)
+                    yield Problem.from_subject(workload, text, fix=fix)
 
 
 @rule("GPU505", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
@@ -155,8 +156,8 @@ def _may_be_selected(workload: Workload, selector: Mapping[str, Any]) -> bool:
     return all(left is not None and may_equal(str(left), str(right)) for left, right in pairs)
 
 
-def _unreached(workload: Workload, target: Any) -> str:
-    """Return why no program listens on a target port; empty if one does or may."""
+def _unreached(workload: Workload, target: Any) -> tuple[str, str]:
+    """Return why no program listens on a target port, and the fix; empty texts if one does or may."""
     containers = workload.pod.containers or ()
     name = known_text(target)
     if name is not None and known_number(name) is None:
@@ -165,18 +166,19 @@ def _unreached(workload: Workload, target: Any) -> str:
         ]
         ports = {key: value for each in named if each is not None for key, value in each.items()}
         if None in named or "$" in name or "{" in name:
-            return ""
+            return "", ""
         if name not in ports:
-            return f"port {name}, but no port of its pods has this name"
+            fix = f"Name a port of the server's container {name}, or set targetPort to the number of its port."
+            return f"port {name}, but no port of its pods has this name", fix
         target = ports[name]
     number = known_number(target)
     found = _listens(workload, containers[0]) if len(containers) == 1 else None
     if found is None or number is None or number == found[1] or not found[0].is_sure:
-        return ""
+        return "", ""
     # Servers have other ports too: for metrics, or between the parts of a model.
     if str(number) in found[0].options.values() or number in {each.container for each in containers[0].ports}:
-        return ""
-    return f"port {number}, but {found[0].name} listens on {found[1]}"
+        return "", ""
+    return f"port {number}, but {found[0].name} listens on {found[1]}", f"Set targetPort to {found[1]}."
 
 
 def _listens(workload: Workload, container: Container) -> tuple[Program, int] | None:

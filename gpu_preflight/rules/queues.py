@@ -177,7 +177,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
         taking = case.match_pool_labels(flavor_labels(flavor))
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
-            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
+            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}, so admitted pods stay Pending"
             yield Problem(flavor, message, unknown=not cluster.whole, doubt=cluster.doubt)
 
 
@@ -207,7 +207,8 @@ def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
         closed = [_closed(part, flavor) for flavor in flavors]
         if closed and all(closed) and part.asks_for_gpu:
             text = f"its pod template doesn't tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
-            yield Problem.from_subject(job, f"{text}, so Kueue never admits it")
+            fix = f"Add a toleration of {closed[0]} to spec.tolerations of ResourceFlavor {flavors[0].name}."
+            yield Problem.from_subject(job, f"{text}, so Kueue never admits it", fix=fix)
 
 
 def _closed(part: Workload, flavor: Object) -> Taint | None:
@@ -228,8 +229,11 @@ def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterat
         kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
-            message = f"{part.name}: neither its pods nor ResourceFlavor {flavor.name} tolerate {taint} of the pool"
-            yield Problem(flavor, message)
+            message = (
+                f"{part.name}: neither its pods nor ResourceFlavor {flavor.name} tolerate {taint} of the pool, so they "
+                "stay Pending"
+            )
+            yield Problem(flavor, message, f"Add a toleration of {taint} to spec.tolerations of the ResourceFlavor.")
 
 
 @rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")

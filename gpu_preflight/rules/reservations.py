@@ -162,7 +162,7 @@ def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
         kind = known_text(resource.properties.get("InstanceType"))
         targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
         if targeted and kind in catalogue() and not _is_named(resource, cluster):
-            text = f"no pool uses reservation {resource.path} of {_size(resource)}{kind}"
+            text = f"no pool uses reservation {resource.path} of {_size(resource)}{kind}, which is billed"
             yield Problem(resource, text)
 
 

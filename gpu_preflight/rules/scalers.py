@@ -64,7 +64,7 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
         whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
         if bare and not whole:
             names = ", ".join(map(str, bare))
-            text = f"targets utilization of {name}, which container {names} doesn't request"
+            text = f"targets utilization of {name}, which container {names} doesn't request, so it never scales"
             yield Problem.from_subject(scaler, text, unknown=bool(filled))
 
 

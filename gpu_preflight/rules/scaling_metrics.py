@@ -253,7 +253,7 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
     for scaler, each in case.gpu_signals:
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
-            text = f"uses {', '.join(missing)}, which DCGM exporter doesn't export by default"
+            text = f"uses {', '.join(missing)}, which DCGM exporter doesn't export by default, so it never scales"
             yield Problem.from_subject(scaler, text)
 
 
@@ -281,7 +281,8 @@ def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem
         if all(case.reaches(each, pool) is Answer.NO for each in found):
             misses = [miss(each, pool.taints, case.nodes(pool)) for each in found]
             texts = (each.text or f"DaemonSet {each.daemon.name} doesn't run on its nodes" for each in misses)
-            yield Problem(found[0], f"pool {pool.name}: {'; '.join(dict.fromkeys(texts))}", misses[0].fix)
+            text = "; ".join(dict.fromkeys(texts))
+            yield Problem(found[0], f"pool {pool.name}: {text}, so its GPUs aren't measured", misses[0].fix)
 
 
 def _has_no_gpus(pool: Pool) -> bool:

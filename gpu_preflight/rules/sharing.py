@@ -184,7 +184,7 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
 
     The plugin exits at start, and the nodes advertise no GPU.
 
-    Fix: Correct the configuration as the message states, or the label nvidia.com/device-plugin.config of the nodes.
+    Fix: Correct the configuration as the message states.
     """
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises:
@@ -194,7 +194,8 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
             config = daemon.select_config(pool.labels)
             if answer is not Answer.NO and isinstance(config, MissingConfig):
                 message = f"its nodes select configuration {config.name!r}, which DaemonSet {daemon.name} doesn't have"
-                yield Problem.from_subject(pool, message, unknown=answer is not Answer.YES)
+                fix = "Correct label nvidia.com/device-plugin.config of the nodes, or add this configuration."
+                yield Problem.from_subject(pool, message, fix=fix, unknown=answer is not Answer.YES)
             configs += [config] if answer is not Answer.NO else []
         texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
         for text in dict.fromkeys(texts):

@@ -187,7 +187,10 @@ def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
             resource = case.cluster.resources.get(key.resource or "")
             policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
             if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
-                message = f"KMS key {resource.path} encrypts its volumes, but doesn't allow Auto Scaling to use the key"
+                message = (
+                    f"KMS key {resource.path} encrypts its volumes, but doesn't allow Auto Scaling to use the key, so "
+                    "its instances terminate right after launch"
+                )
                 yield Problem.from_subject(pool, message)
 
 
@@ -407,7 +410,10 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         for each, most in small:
             pods = 1 if wanted > most else _pods_per_node(workload, each)
             who = "its emptyDirs" if pods == 1 else f"emptyDirs of {pods} of its pods on one node"
-            text = f"{who} may use {show(DISK, wanted * pods)}, but {_disk_of_pods(each.pool.name, most)}"
+            text = (
+                f"{who} may use {show(DISK, wanted * pods)}, but {_disk_of_pods(each.pool.name, most)}, so kubelet may"
+            )
+            text += " evict the pod"
             yield Problem.from_subject(workload, text, unknown=pods > 1 or len(small) < len(pools))
 
 
@@ -429,7 +435,8 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but {_disk_of_pods(pool.name, most)}"
+            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but {_disk_of_pods(pool.name, most)}, so"
+            text += " kubelet may evict pods"
             yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
 
 
