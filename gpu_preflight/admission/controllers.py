@@ -158,7 +158,7 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
         thousandths = quantity("cpu", ratio)
         if thousandths is not None and not 0 < limits.get(name, 0) * 1000 <= thousandths * asked.get(name, 0):
             text = f"{who} must have a limit of {name} that is at most {ratio} times its request ({allowed})"
-            yield _refusal(text, f"Set a limit of {name}, and a request of at least a {ratio}th of it.")
+            yield _refusal(text, f"Set a limit of {name} that is at most {ratio} times the request of {who}.")
 
 
 def _refusal(text: str, fix: str) -> Reason:

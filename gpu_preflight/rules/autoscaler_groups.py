@@ -74,7 +74,7 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
         if unseen:
             text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
             tags = [f"{LABEL_TAG}{each}={getattr(pool.labels[each], 'only', None) or '<value>'}" for each in labels]
-            tags += [f"{TAINT_TAG}{each.key}={each.value}:{each.effect}" for each in taints]
+            tags += [f"{TAINT_TAG}{each.key}={each.value or ''}:{each.effect}" for each in taints]
             fix = "" if pool.kind == "managed" else f"Tag the Auto Scaling group with {' and '.join(tags)}."
             yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
@@ -308,7 +308,8 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
                 f"its nodes have label {ACCELERATOR} but don't register {GPU}, so cluster autoscaler never treats them "
                 "as ready"
             )
-            offered = ", ".join(name for name in case.nodes(pool)[0].most if name.startswith(NVIDIA))
+            most = case.nodes(pool)[0].most
+            offered = ", ".join(name for name, amount in most.items() if amount and name.startswith(NVIDIA))
             by_claims = "a DRA driver manages its GPUs" if _claims_only(pool, case) else f"its nodes offer {offered}"
             fix = f"Remove label {ACCELERATOR} from the pool, because {by_claims}."
             yield Problem.from_subject(pool, text, fix=fix)

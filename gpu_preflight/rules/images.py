@@ -134,7 +134,7 @@ def _plain_fix(pool: Pool) -> str:
     if gpu_types(pool):
         return "Create one node group for the types with NVIDIA GPUs, and another one for the types without."
     named = known_text(pool.properties.get("AmiType")) or ""
-    return f"Set AmiType to {named.removesuffix('_NVIDIA')}." if named.endswith("_NVIDIA") else ""
+    return f"Set AmiType to {named.replace('_NVIDIA', '')}." if "_NVIDIA" in named else ""
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")

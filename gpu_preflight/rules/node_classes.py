@@ -55,15 +55,21 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if pool.is_group or not kind or not name:
             continue
         if text := _unmanaged_reason(group, kind):
-            domain = next((domain for domain, each in _CLASS_KINDS.items() if each == kind), None)
-            own = f"Set nodeClassRef.group to {domain}." if domain else ""
-            yield Problem.from_subject(pool, text, fix=own or "Correct group and kind of nodeClassRef.")
+            yield Problem.from_subject(pool, text, fix=_class_fix(kind, cluster))
             continue
         known = [each.name for each in cluster.objects_of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         text = f"nodeClassRef names {kind} {name}, which doesn't exist"
         yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
+
+
+def _class_fix(kind: str, cluster: Cluster) -> str:
+    """Return the group of a class, or of the only class that a cluster without Auto Mode can have."""
+    if cluster.whole and not cluster.auto_mode and kind != "EC2NodeClass":
+        return f"Set nodeClassRef to an EC2NodeClass, with group: {KARPENTER_AWS_DOMAIN}."
+    domain = next((domain for domain, each in _CLASS_KINDS.items() if each == kind), None)
+    return f"Set nodeClassRef.group to {domain}." if domain else "Correct group and kind of nodeClassRef."
 
 
 def _unmanaged_reason(group: str | None, kind: str) -> str | None:

@@ -495,5 +495,5 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and wanted and wanted < have * _UTILIZATION:
-            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name} (below {_UTILIZATION:.0%}), so"
+            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name} (threshold {_UTILIZATION:.0%}), so"
             yield Problem.from_subject(workload, f"{text} cluster autoscaler may evict it")

@@ -267,8 +267,8 @@ def _text(container: Container, program: Program, needed: int, gpus: int) -> str
 
 
 def _size_fix(program: Program, gpus: int, needed: int | None = None) -> str:
-    """Return how a program uses a number of GPUs on each node, or how its container gets the GPUs that it needs."""
-    nodes = program.nodes if isinstance(program.nodes, int) else 1
+    """Return how a program uses the GPUs of its container, or of all its pods without ``needed``."""
+    nodes = program.nodes if isinstance(program.nodes, int) and needed else 1
     sizes = [*_named_sizes(program)] or ["tensor parallel size"]
     what = sizes[0] if len(sizes) == 1 else f"product of {' and '.join(sizes)}"
     size = f"number of processes to {gpus}" if program.name in LAUNCHERS else f"{what} to {gpus * nodes}"

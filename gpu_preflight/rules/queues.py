@@ -136,7 +136,7 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
     if undeclared and covered:
         names = ", ".join(undeclared)
         message = f"ClusterQueue {queue.name} has no quota for {names}, which the job requests"
-        fix = f"Add {names} to coveredResources of the ClusterQueue, and to the resources of each flavor in this order."
+        fix = f"Add {names} to coveredResources of the ClusterQueue, and in the same order to each flavor."
         # Kueue may be configured to exclude resources, or to count others instead.
         yield Problem.from_subject(job, message, fix=fix, unknown=not is_configuration_seen(cluster))
     if has_unknown_groups(queue):
