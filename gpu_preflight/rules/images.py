@@ -153,7 +153,11 @@ def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
             text = f"the node image is for {image}, but the CPU of {', '.join(wrong)} is {other}"
             fix = f"Use an image for {other}, or instance types with {image} CPUs."
             if "AmiType" in pool.properties and len(wrong) == len(_rows(pool)):
-                fix = f"Set AmiType to AL2023_{'ARM' if other == 'arm64' else 'x86'}_64_NVIDIA."
+                ami_type = str(pool.properties["AmiType"])
+                fitting = (
+                    ami_type.replace("x86_64", "ARM_64") if other == "arm64" else ami_type.replace("ARM_64", "x86_64")
+                )
+                fix = f"Set AmiType to {fitting}."
             yield Problem.from_subject(pool, text, fix=fix, unknown=not surely_launches(pool, wrong))
         elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))

@@ -37,6 +37,7 @@ _IN_A_TEMPLATE = {
     "DiskSize": "BlockDeviceMappings",
     "RemoteAccess": "KeyName",
 }
+_TOML = "Write Bottlerocket's settings as valid TOML."
 _BASE64 = "Encode UserData of the launch template with Fn::Base64."
 _SHORTEN = f"Shorten the user data to {MAX_BYTES} bytes, for example by downloading a script at boot."
 
@@ -149,14 +150,15 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
 
     The node group fails with Ec2LaunchTemplateInvalidConfiguration, or the node never joins.
 
-    Fix: Write a MIME multipart message for AL2023 or TOML for Bottlerocket.
+    Fix: Write a MIME multipart message, with each script in a part text/x-shellscript.
     """
     for pool in launched_groups(case.cluster):
         size = len((pool.user_data.text or "").encode(errors="replace"))
         partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
         why = f"has {size} bytes, but EC2 allows {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
-            fix = _BASE64 if why == "isn't base64" else _SHORTEN if size > MAX_BYTES else ""
+            by_system = _TOML if pool.operating_system == "bottlerocket" else ""
+            fix = _BASE64 if why == "isn't base64" else _SHORTEN if size > MAX_BYTES else by_system
             yield Problem.from_subject(pool, f"user data {why}", fix=fix, unknown=partly)
     for pool in case.cluster.pools:
         text = pool.user_data.text or ""

@@ -177,7 +177,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
 
     Karpenter knows only the whole GPUs that EC2 reports. A pod that requests another resource starts no node.
 
-    Fix: Add a NodeOverlay whose capacity sets the resource to the number that a node offers.
+    Fix: Add a NodeOverlay for each number that a node offers. It needs settings.featureGates.nodeOverlay: true.
     """
     cluster = case.cluster
     for pool in gpu_node_pools(cluster):
