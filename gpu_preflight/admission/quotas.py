@@ -222,8 +222,9 @@ class NamespaceQuotas:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
                 field = "limits" if name.startswith(_LIMITS) else "requests"
                 silent = _unsaid(name, workload.pod) is not None
-                lacks = f"Set {_resource(name)} in resources.{field} of every container." if silent else ""
-                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130", fix=lacks)
+                fix = f"Raise {name} in spec.hard of the ResourceQuota, or lower the requests or the replicas."
+                fix = f"Set {_resource(name)} in resources.{field} of every container." if silent else fix
+                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130", fix=fix)
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (

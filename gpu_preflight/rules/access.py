@@ -354,7 +354,8 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
     EKS assumes the role for the pod and tags the session. If the trust policy lacks one of the two actions, or a
     condition names another service account, the pod gets no credentials.
 
-    Fix: Allow pods.eks.amazonaws.com to call sts:AssumeRole and sts:TagSession in the role's trust policy.
+    Fix: Allow pods.eks.amazonaws.com to call sts:AssumeRole and sts:TagSession in the role's trust policy, and correct
+    the tags in its conditions.
     """
     cluster = case.cluster
     given = [(each, each.properties) for each in associations(cluster)]
@@ -367,8 +368,10 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
         account = "/".join(str(association[key]) for key in ("Namespace", "ServiceAccount") if key in association)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
         if role and refused:
-            text = f"doesn't allow {POD_IDENTITY} to call {' and '.join(refused)}, so its pods get no credentials"
-            yield Problem(each, f"role {role.path} of service account {account} {text}")
+            calls = " and ".join(refused)
+            text = f"doesn't allow {POD_IDENTITY} to call {calls}, so its pods get no credentials"
+            fix = f"Allow {POD_IDENTITY} to call {calls} in the role's trust policy."
+            yield Problem(each, f"role {role.path} of service account {account} {text}", fix)
         elif role and (unmet := refused_tags(role, tags := _session_tags(association, cluster))):
             text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}, so its pods get no credentials"
             keys = [one.partition("=")[0] for one in unmet]

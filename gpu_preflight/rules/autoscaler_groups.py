@@ -66,7 +66,7 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
     For an empty group, cluster autoscaler reads labels and taints from the node group or its tags, not from user data.
     Pods that select the label start no node. Pods that don't tolerate the taint start nodes that they can't use.
 
-    Fix: Set them in Labels and Taints of the managed node group.
+    Fix: Set them in Labels and Taints of the managed node group, or tag the Auto Scaling group with them.
     """
     for pool, unknown in _from_zero(case):
         labels, taints = _unseen_labels(pool), _unseen_taints(pool)
@@ -75,7 +75,8 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
             text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
             tags = [f"{LABEL_TAG}{each}={getattr(pool.labels[each], 'only', None) or '<value>'}" for each in labels]
             tags += [f"{TAINT_TAG}{each.key}={each.value or ''}:{each.effect}" for each in taints]
-            fix = "" if pool.kind == "managed" else f"Tag the Auto Scaling group with {' and '.join(tags)}."
+            fix = f"Tag the Auto Scaling group with {' and '.join(tags)}."
+            fix = "Set them in Labels and Taints of the node group." if pool.kind == "managed" else fix
             yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
 
@@ -391,7 +392,7 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
     taint is removed. For an empty managed group, EKS reports every taint to cluster autoscaler. Karpenter treats all of
     ``taints`` as permanent.
 
-    Fix: Move the taint to spec.template.spec.startupTaints of the NodePool.
+    Fix: Start cluster autoscaler with --startup-taint=KEY, or move the taint to the NodePool's startupTaints.
     """
     for pool in case.gpu_pools:
         for taint in pool.mistaken_taints if pool.min_nodes == 0 else ():
@@ -401,8 +402,9 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
             from gpu_preflight.scheduling.fitting import autoscaler_name, startup_fix
 
             text = f"{autoscaler_name(pool)} treats startup taint {taint} as permanent; {startup_fix(pool, taint)}"
-            flag = f"Start cluster autoscaler with --startup-taint={taint.key}." if pool.is_group else ""
-            yield Problem.from_subject(pool, text, fix=flag)
+            fix = "Move the taint to spec.template.spec.startupTaints of the NodePool."
+            fix = f"Start cluster autoscaler with --startup-taint={taint.key}." if pool.is_group else fix
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU421", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/install.md")

@@ -101,7 +101,8 @@ def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem
 
     With a custom image, and in self-managed groups, EKS doesn't add these settings. The nodes never join.
 
-    Fix: Set the values in a NodeConfig in a MIME part application/node.eks.aws.
+    Fix: Set cluster.name, apiServerEndpoint, certificateAuthority and cidr in a MIME part application/node.eks.aws; for
+    Bottlerocket set cluster-name, api-server and cluster-certificate.
     """
     for pool in case.gpu_pools:
         if not _boots_itself(pool) or pool.user_data.format == "unknown":

@@ -417,7 +417,7 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
 
     Kubernetes doesn't bind the two, and the pod stays Pending.
 
-    Fix: Give claim and volume the same storageClassName.
+    Fix: Give claim and volume the same class and access modes, and the volume at least the size of the claim.
     """
     for workload, claim in case.gpu_claims:
         volume = claim.volume
@@ -428,10 +428,11 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
 
 
 def _differs(claim: Claimed, volume: PersistentVolume, workload: Workload) -> Iterator[tuple[str, str]]:
-    """Yield how a claim and its volume differ, and the fix; an empty fix is the rule's."""
+    """Yield how a claim and its volume differ, and the fix."""
     ours, theirs = (claim.spec or {}).get("storageClassName"), volume.class_name
     if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
-        yield f"the volume's class is {theirs or 'empty'}, but the claim's class is {ours or 'empty'}", ""
+        text = f"the volume's class is {theirs or 'empty'}, but the claim's class is {ours or 'empty'}"
+        yield text, "Give claim and volume the same storageClassName."
     offered = volume.object.spec.get("accessModes")
     if isinstance(offered, list) and (lacking := [each for each in claim.modes if each not in offered]):
         modes = ", ".join(map(str, lacking))

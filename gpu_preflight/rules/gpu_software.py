@@ -69,7 +69,7 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
 
     Helm renders no objects, and the deployment fails.
 
-    Fix: Remove one of the two objects.
+    Fix: Set only one of two values that exclude each other, or add the missing value.
     """
     cluster = case.cluster
     checks = {DEVICE_PLUGIN: _plugin, GPU_OPERATOR: _operator, DRA_DRIVER: _dra}
@@ -79,7 +79,8 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
     policies = [each for each in cluster.objects_of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
     if len({each.kind for each in policies}) > 1:
         names = " and ".join(f"{each.kind} {each.name}" for each in policies)
-        yield Problem(policies[0], f"{names} exclude each other, but both are in the cluster")
+        text = f"{names} exclude each other, but both are in the cluster"
+        yield Problem(policies[0], text, "Remove one of the two objects.")
 
 
 def _plugin(chart: Chart) -> Iterator[tuple[str, str]]:

@@ -116,7 +116,7 @@ def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
 
     Loading the driver fails, and the boot stops before kubelet starts. The node never joins the cluster.
 
-    Fix: Use the image of the SSM parameter for Bottlerocket without -nvidia in its path.
+    Fix: Use the Bottlerocket image without NVIDIA's driver for these nodes, for example AmiType BOTTLEROCKET_x86_64.
     """
     for pool in case.cluster.pools:
         answer = nodes_never_join(pool)
@@ -128,13 +128,14 @@ def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
 
 
 def _plain_fix(pool: Pool) -> str:
-    """Return how instances without GPUs get a Bottlerocket image without the driver; empty for the rule's own fix."""
+    """Return how instances without GPUs get a Bottlerocket image without the driver."""
     if pool.kind == "karpenter":
         return "Set spec.amiSelectorTerms of the EC2NodeClass to an alias, such as [{alias: bottlerocket@v1.68.0}]."
     if gpu_types(pool):
         return "Create one node group for the types with NVIDIA GPUs, and another one for the types without."
     named = known_text(pool.properties.get("AmiType")) or ""
-    return f"Set AmiType to {named.replace('_NVIDIA', '')}." if "_NVIDIA" in named else ""
+    by_id = "Use the image of the SSM parameter for Bottlerocket without -nvidia in its path."
+    return f"Set AmiType to {named.replace('_NVIDIA', '')}." if "_NVIDIA" in named else by_id
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
@@ -242,7 +243,7 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
 
     A later release fixes the fault. Nodes that boot this release have it.
 
-    Fix: Remove ReleaseVersion, so EKS uses the newest release.
+    Fix: Use a later release: remove ReleaseVersion from the node group, or change the alias in the EC2NodeClass.
     """
     gpu_pools = {id(each) for each in case.gpu_pools}
     for pool in case.cluster.pools:
@@ -250,7 +251,8 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
             if not each.gpu_only or id(pool) in gpu_pools:
                 text = f"node image release {ami_release(pool)} has a fault: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
-                fix = _ALIAS if pool.kind == "karpenter" else ""
+                newest = "Remove ReleaseVersion, so EKS uses the newest release." if pool.kind == "managed" else ""
+                fix = _ALIAS if pool.kind == "karpenter" else newest
                 yield Problem.from_subject(pool, text, fix=fix, unknown=some).in_object(pool.node_class, _TERMS)
 
 

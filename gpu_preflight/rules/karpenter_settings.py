@@ -266,7 +266,8 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
 
     Karpenter doesn't drain nodes before EC2 reclaims them.
 
-    Fix: Allow events.amazonaws.com to call sqs:SendMessage in an AWS::SQS::QueuePolicy of the queue.
+    Fix: Match events of the sources aws.ec2 and aws.health, and allow events.amazonaws.com to send messages in the
+    queue's policy.
     """
     cluster = case.cluster
     queue = _queue(option(cluster, "interruptionQueue"), cluster)
@@ -282,7 +283,9 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
             fix = "Set source in EventPattern of the rule to [aws.ec2] or [aws.health]."
             yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", fix, unknown=each.conditional)
     if queue is not None and rules and _may_send(queue, cluster) is Answer.NO:
-        yield Problem(queue, f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it")
+        text = f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it"
+        fix = f"Allow {_EVENTBRIDGE} to call sqs:SendMessage in an AWS::SQS::QueuePolicy of the queue."
+        yield Problem(queue, text, fix)
 
 
 def _sends(rule_: Resource, queue: Resource) -> bool:

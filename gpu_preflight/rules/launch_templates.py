@@ -37,6 +37,7 @@ _IN_A_TEMPLATE = {
     "DiskSize": "BlockDeviceMappings",
     "RemoteAccess": "KeyName",
 }
+_MULTIPART = "Write a MIME multipart message, with each script in a part text/x-shellscript."
 _TOML = "Write Bottlerocket's settings as valid TOML."
 _BASE64 = "Encode UserData of the launch template with Fn::Base64."
 _SHORTEN = f"Shorten the user data to {MAX_BYTES} bytes, for example by downloading a script at boot."
@@ -85,7 +86,7 @@ def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
     EKS rejects types in both the group and the launch template. If neither has one, EKS uses t3.medium, which has no
     GPU.
 
-    Fix: Remove InstanceType from the launch template, or InstanceTypes from the node group.
+    Fix: Set the types once: InstanceTypes of the group, or InstanceType of the launch template.
     """
     for pool in case.cluster.pools:
         if pool.kind != "managed" or not is_visible(pool):
@@ -93,7 +94,8 @@ def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
         group, template = pool.properties.get("InstanceTypes"), pool.launch.instance_type
         if is_given(group) and is_given(template):
             text = "both the group and its launch template set instance types, which EKS rejects"
-            yield Problem.from_subject(pool, text)
+            fix = "Remove InstanceType from the launch template, or InstanceTypes from the node group."
+            yield Problem.from_subject(pool, text, fix=fix)
         elif group is None and template is None and pool.launch.attributes is None:
             ami_type = known_text(pool.properties.get("AmiType")) or ""
             if "NVIDIA" in ami_type:
@@ -150,14 +152,14 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
 
     The node group fails with Ec2LaunchTemplateInvalidConfiguration, or the node never joins.
 
-    Fix: Write a MIME multipart message, with each script in a part text/x-shellscript.
+    Fix: Write a MIME multipart message for AL2023 or TOML for Bottlerocket, in base64 and at most 16 KB.
     """
     for pool in launched_groups(case.cluster):
         size = len((pool.user_data.text or "").encode(errors="replace"))
         partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
         why = f"has {size} bytes, but EC2 allows {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
-            by_system = _TOML if pool.operating_system == "bottlerocket" else ""
+            by_system = _TOML if pool.operating_system == "bottlerocket" else _MULTIPART
             fix = _BASE64 if why == "isn't base64" else _SHORTEN if size > MAX_BYTES else by_system
             yield Problem.from_subject(pool, f"user data {why}", fix=fix, unknown=partly)
     for pool in case.cluster.pools:

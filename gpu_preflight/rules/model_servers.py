@@ -343,7 +343,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     The server exits at its start, for example with "Bfloat16 is only supported on GPUs with compute capability of at
     least 8.0".
 
-    Fix: Use instance types with newer GPUs, or a model without this quantization.
+    Fix: Use instance types with newer GPUs, --dtype half, or a model without this quantization.
     """
     for workload, container, program in case.gpu_programs:
         if program.name != "vllm":
@@ -364,7 +364,8 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
                 )
                 text += f", but {models[first]} of {first} has {_dotted(found[first])}"
                 certain = len(lacking) == len(found) and program.is_sure and not may_run
-                fix = "Use --dtype half, or instance types with newer GPUs." if name == program.dtype else ""
+                other = "--dtype half" if name == program.dtype else "a model without this quantization"
+                fix = f"Use {other}, or instance types with newer GPUs."
                 yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
 
 

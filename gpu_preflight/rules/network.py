@@ -232,7 +232,7 @@ def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
 
     Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
 
-    Fix: Use larger subnets, or lower MaxSize of the group.
+    Fix: Use larger subnets, efa-only interfaces or WARM_IP_TARGET of the network plugin, or lower MaxSize of the group.
     """
     cluster = case.cluster
     for pool in _groups(case):
@@ -249,12 +249,12 @@ def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
 
 
 def _fix_of_addresses(pool: Pool, cluster: Cluster) -> str:
-    """Return how a pool needs fewer addresses; empty for the rule's own fix."""
+    """Return how a pool needs fewer addresses."""
     if any(each.kind == "efa" for each in pool.launch.interfaces[1:]):
         return "Use larger subnets, or set InterfaceType: efa-only for all interfaces except the first one."
     if _fills_interfaces(cluster):
         return "Use larger subnets, or set WARM_IP_TARGET in the configuration of add-on vpc-cni, for example to 2."
-    return ""
+    return "Use larger subnets, or lower MaxSize of the group."
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:

@@ -46,7 +46,7 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     The NodePool is never Ready and creates no node.
 
-    Fix: Create the class, or correct the name in nodeClassRef.
+    Fix: Create the class, or correct group, kind and name of nodeClassRef.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -61,7 +61,8 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         text = f"nodeClassRef names {kind} {name}, which doesn't exist"
-        yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
+        fix = f"Create {kind} {name}, or correct the name in nodeClassRef."
+        yield Problem.from_subject(pool, text, fix=fix, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
 
 
 def _class_fix(kind: str, cluster: Cluster) -> str:
@@ -146,7 +147,8 @@ def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
 
     The instance starts and is paid for, can't join, and is replaced after 15 minutes.
 
-    Fix: Add an AWS::EKS::AccessEntry for the role.
+    Fix: Add an AWS::EKS::AccessEntry for the role: type EC2_LINUX for Karpenter, or EC2 with AmazonEKSAutoNodePolicy
+    for Auto Mode.
     """
     cluster = case.cluster
     if not cluster.whole:

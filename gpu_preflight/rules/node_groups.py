@@ -92,7 +92,7 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
 
     A deployment that changes the sizes terminates nodes that the autoscaler started, with their pods.
 
-    Fix: Remove DesiredCapacity from the group.
+    Fix: Remove DesiredSize or DesiredCapacity.
     """
     for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
         desired = desired_nodes(pool)
@@ -106,10 +106,10 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
 
 
 def _without_size(pool: Pool) -> str:
-    """Return how to remove the size of a managed group, which CDK's Nodegroup always writes; empty for other groups."""
+    """Return how to remove the size of a group, which CDK's Nodegroup always writes."""
     named = "ScalingConfig.DesiredSize"
     if pool.kind != "managed" or pool.resource is None or is_of_eksctl(pool):
-        return ""
+        return f"Remove {'desiredCapacity' if is_of_eksctl(pool) else 'DesiredCapacity'} from the group."
     if "aws:cdk:path" not in pool.resource.metadata:
         return f"Remove {named} from the node group."
     return (

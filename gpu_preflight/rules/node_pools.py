@@ -279,7 +279,7 @@ def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
 
     These instances need a Capacity Block for an UltraServer, and a node group with Kubernetes 1.33 or later.
 
-    Fix: Use a managed or self-managed node group with the Capacity Block.
+    Fix: Use a node group with the Capacity Block, on Kubernetes 1.33 or later.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -300,7 +300,7 @@ def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
 
     Karpenter uses reserved capacity only if the class selects it and the pool allows it. Otherwise it is paid and idle.
 
-    Fix: Add reserved to the values of requirement karpenter.sh/capacity-type in the NodePool.
+    Fix: Set capacityReservationSelectorTerms in the class, and allow karpenter.sh/capacity-type reserved in the pool.
     """
     for pool in gpu_node_pools(case.cluster):
         wanted = [each for each in pool.requirements if each.key == CAPACITY_TYPE]
@@ -312,7 +312,7 @@ def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(pool, text, fix="Set spec.capacityReservationSelectorTerms in the node class.")
         if refuses and terms:
             text = "its class selects reservations, but the pool doesn't allow reserved capacity and never uses them"
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text, fix=f"Add reserved to the values of requirement {CAPACITY_TYPE}.")
 
 
 @rule(
@@ -426,7 +426,7 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
 
     Expiry drains the node even if a job runs there. A job that takes longer than the expiry never completes.
 
-    Fix: Set spec.template.spec.expireAfter: Never in the NodePool.
+    Fix: Set expireAfter: Never on pools for long jobs; Auto Mode allows 21 days at most, so write checkpoints.
     """
     for workload, pool in _jobs(case):
         written = pool.node_template.get("expireAfter")
@@ -437,7 +437,8 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
             longest = (
                 "Set spec.template.spec.expireAfter: 504h, which is EKS Auto Mode's maximum, and write checkpoints."
             )
-            yield Problem.from_subject(workload, text, fix=longest if pool.kind == "auto-mode" else "")
+            never = "Set spec.template.spec.expireAfter: Never in the NodePool."
+            yield Problem.from_subject(workload, text, fix=longest if pool.kind == "auto-mode" else never)
 
 
 @rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")

@@ -114,8 +114,9 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
 
     No component labels nodes with this resource name, and an annotation requests no GPU.
 
-    Fix: Select nodes by label nvidia.com/gpu.present=true of GPU feature discovery, or by a label of your pool.
+    Fix: Set nvidia.com/gpu in resources.limits. Select nodes by nvidia.com/gpu.present or by a label of your pool.
     """
+    by_label = "Select nodes by label nvidia.com/gpu.present=true of GPU feature discovery, or by a label of your pool."
     cluster = case.cluster
     for workload in cluster.workloads:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
@@ -123,11 +124,14 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(workload, text, fix=f"Set {GPU} in resources.limits of the container.")
         # With pools in the input, GPU120 checks the label on their nodes.
         if not cluster.pools and _selects_by_resource(workload.pod.selection):
-            yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which no component sets")
+            text = f"selects nodes by label {GPU}, which no component sets"
+            yield Problem.from_subject(workload, text, fix=by_label)
     labelled = any(GPU in pool.labels for pool in cluster.pools)
     for each in cluster.daemon_sets:
         if not labelled and _selects_by_resource(each.pod.selection):
-            yield Problem(each, f"DaemonSet {each.name} selects nodes by label {GPU}, which no component sets")
+            yield Problem(
+                each, f"DaemonSet {each.name} selects nodes by label {GPU}, which no component sets", by_label
+            )
 
 
 def _selects_by_resource(chosen: Selection) -> bool:

@@ -65,7 +65,7 @@ def more_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
     The API server rejects pods beyond a ResourceQuota or outside a LimitRange. Their owner reports FailedCreate, and no
     pod is Pending.
 
-    Fix: Raise the amount in spec.hard of the ResourceQuota, or lower the requests or the replicas.
+    Fix: Raise the quota or the limit, or change the requests.
     """
     yield from _refused(case, "GPU130")
 
@@ -306,10 +306,10 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
 
     For a pod with scheduling gates or of a suspended job, no autoscaler creates a node.
 
-    Fix: Set spec.suspend: false in the job.
+    Fix: Remove the gate or install its controller, or resume the job or name its queue.
     """
     queued = is_defined(KUEUE_DOMAIN, case.cluster)
-    or_queue = f"Set spec.suspend: false in the job, or label {KUEUE_QUEUE} to the name of a LocalQueue."
+    or_queue = f", or label {KUEUE_QUEUE} to the name of a LocalQueue" if queued else ""
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
@@ -317,7 +317,7 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
             yield Problem.from_subject(workload, text, fix=fix)
         if workload.suspended and not is_queued(workload):
             text = "is suspended, but names no queue that would start it"
-            yield Problem.from_subject(workload, text, fix=or_queue if queued else "")
+            yield Problem.from_subject(workload, text, fix=f"Set spec.suspend: false in the job{or_queue}.")
 
 
 @rule("GPU128", "error", source="https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/")

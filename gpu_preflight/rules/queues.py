@@ -386,7 +386,7 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
 
     Its webhook rejects a pod that requests a part of a GPU and whole GPUs, or a part while sharing is off.
 
-    Fix: Remove nvidia.com/gpu from the limits of the pod.
+    Fix: Remove nvidia.com/gpu from the pod's limits, and set global.gpuSharing: true in the chart.
     """
     cluster = case.cluster
     chart = cluster.chart(KAI_SCHEDULER)
@@ -396,7 +396,8 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
         if part is None or each.pod.scheduler != KAI_SCHEDULER:
             continue
         if each.pod.requests.get(GPU):
-            yield Problem.from_subject(each, f"requests both {part} and whole {GPU}, which KAI Scheduler rejects")
+            text = f"requests both {part} and whole {GPU}, which KAI Scheduler rejects"
+            yield Problem.from_subject(each, text, fix=f"Remove {GPU} from the limits of the pod.")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
             text = f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off, so it rejects the pod"
             fix = "Set global.gpuSharing: true in the values of chart kai-scheduler."

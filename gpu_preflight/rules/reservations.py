@@ -121,7 +121,7 @@ def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem
 
     EC2 launches only instances with the reservation's type, zone and platform into it.
 
-    Fix: Set InstancePlatform of the reservation to Linux/UNIX.
+    Fix: Set the same type, zone and platform for group and reservation.
     """
     for pool in case.gpu_groups:
         target = pool.launch.reservation
@@ -132,7 +132,7 @@ def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem
 
 
 def _differences(pool: Pool, reserved: Any) -> Iterator[tuple[str, str]]:
-    """Yield how a reservation differs from a group, and the fix; an empty fix is the rule's."""
+    """Yield how a reservation differs from a group, and the fix."""
     kind, zone = known_text(reserved.get("InstanceType")), reserved.get("AvailabilityZone")
     platform = known_text(reserved.get("InstancePlatform"))
     if kind is not None and pool.instance_types and kind not in pool.instance_types:
@@ -144,7 +144,8 @@ def _differences(pool: Pool, reserved: Any) -> Iterator[tuple[str, str]]:
         text = f"its reservation is in {zone}, but the group is in {', '.join(str(each) for each in pool.zones)}"
         yield text, f"Give the group only subnets in {zone}, or reserve capacity in its zone."
     if platform is not None and platform != "Linux/UNIX":
-        yield f"its reservation is for {platform}, but EKS images are Linux/UNIX", ""
+        text = f"its reservation is for {platform}, but EKS images are Linux/UNIX"
+        yield text, "Set InstancePlatform of the reservation to Linux/UNIX."
 
 
 @rule("GPU027", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")

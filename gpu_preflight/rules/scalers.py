@@ -115,7 +115,7 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
 
     The API server, or KEDA's webhook, rejects it.
 
-    Fix: Set idleReplicaCount: 0 and minReplicaCount: 1 or more.
+    Fix: Set the minimum number of pods at or below the maximum, and KEDA's idleReplicaCount below the minimum.
     """
     for each in case.replica_scalers:
         least, most = _compared_min(each), each.max_replicas
@@ -126,7 +126,7 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
         idle = known_number(each.object.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
             text = f"idleReplicaCount {idle} must be below its minimum of {least}"
-            yield Problem.from_subject(each, text)
+            yield Problem.from_subject(each, text, fix="Set idleReplicaCount: 0 and minReplicaCount: 1 or more.")
 
 
 def _compared_min(scaler: Scaler) -> int | None:

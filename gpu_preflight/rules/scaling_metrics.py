@@ -138,7 +138,7 @@ def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
 
     A threshold below 1 for percents scales to the maximum at once. A threshold in percent for a ratio never scales.
 
-    Fix: Set the threshold in the unit of the metric.
+    Fix: Set the threshold to 70 for DCGM_FI_DEV_GPU_UTIL, or 0.7 for DCGM_FI_PROF_*_ACTIVE.
     """
     for scaler, each in case.gpu_signals:
         meaning, aimed = each.meaning, each.threshold

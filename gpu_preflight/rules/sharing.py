@@ -35,6 +35,7 @@ _BALANCED = "all-balanced"
 _COUNTS = ("1", "2", "3", "4", "7")
 _STRATEGIES = ("none", "single", "mixed")
 _LEAST_REPLICAS = 2
+_USE_LISTED = "Use one of the profiles that the message lists."
 # The values of charts that set the MIG strategy.
 _STRATEGY_VALUES = {
     DEVICE_PLUGIN: f"value migStrategy of chart {DEVICE_PLUGIN}",
@@ -48,7 +49,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
 
     The partition fails at boot. The slices that pods request are never advertised.
 
-    Fix: Use a profile that the message lists.
+    Fix: Use a MIG profile of the instance type, or a type whose GPUs support MIG.
     """
     for pool in case.gpu_pools:
         if pool.kind == "auto-mode" or not is_partitioned(pool):
@@ -65,7 +66,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
 
 
 def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Yield why a type's GPUs don't have the partition, and the fix; an empty fix is the rule's."""
+    """Yield why a type's GPUs don't have the partition, and the fix."""
     profiles = PROFILES.get(row.family)
     if profiles is None:
         return
@@ -74,7 +75,7 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[tuple[
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
             text = f"a GPU of {row.name} supports up to {most} instances {name}, got {count}; its profiles are {known}"
-            yield text, f"Create at most {most} instances {name} per GPU." if most else ""
+            yield text, f"Create at most {most} instances {name} per GPU." if most else _USE_LISTED
     taken = sum(
         compute_slices(name) * count
         for name, count in (mig_instances_from_script(pool) or {}).items()
@@ -86,7 +87,7 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[tuple[
         yield text, f"Create fewer instances per GPU: the first digits of their profiles may add up to {slices}."
     labelled = (single_label_value(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
     if _PROFILE.fullmatch(labelled) and labelled not in profiles and not has_own_geometries(cluster):
-        yield f"{row.name} has no MIG profile {labelled}; its profiles are {known}", ""
+        yield f"{row.name} has no MIG profile {labelled}; its profiles are {known}", _USE_LISTED
     yield from _bottlerocket_misfits(pool, row, known)
 
 
@@ -100,7 +101,7 @@ def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator
         text = f"{setting} has no entry {name} for the GPU of {row.name}"
         yield text, f"Add an entry {name} to {setting}, with one of the profiles {known}."
     elif isinstance(profile, str) and profile not in (*PROFILES[row.family], *_COUNTS):
-        yield f"{row.name} has no MIG profile {profile}; its profiles are {known}", ""
+        yield f"{row.name} has no MIG profile {profile}; its profiles are {known}", _USE_LISTED
 
 
 @rule("GPU015", "error", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
@@ -184,7 +185,7 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
 
     The plugin exits at start, and the nodes advertise no GPU.
 
-    Fix: Correct the configuration as the message states.
+    Fix: Correct the configuration, or the label nvidia.com/device-plugin.config of the nodes.
     """
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises:
@@ -199,7 +200,9 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
             configs += [config] if answer is not Answer.NO else []
         texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
         for text in dict.fromkeys(texts):
-            yield Problem(daemon, f"DaemonSet {daemon.name}: {text}")
+            yield Problem(
+                daemon, f"DaemonSet {daemon.name}: {text}", "Correct the configuration as the message states."
+            )
 
 
 def _wrong(config: Mapping[str, Any]) -> Iterator[str]:

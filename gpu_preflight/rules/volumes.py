@@ -145,7 +145,8 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
 
     Images and emptyDirs stay on the EBS volume, which is slower and may become full.
 
-    Fix: Set spec.instance.localStorage.strategy: RAID0 in the NodeConfig of the user data.
+    Fix: Set instanceStorePolicy RAID0 in the EC2NodeClass. In a node group, set instance.localStorage.strategy RAID0 in
+    the NodeConfig, or Bottlerocket's ephemeral-storage commands.
     """
     for pool in case.gpu_pools:
         disks = {name: catalogue()[name].nvme_gb for name in gpu_types(pool) if catalogue()[name].nvme_gb}
@@ -160,14 +161,14 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
 
 
 def _disks_fix(pool: Pool) -> str:
-    """Return how nodes use their local disks; empty for a group with AL2023, which has the rule's own fix."""
+    """Return how nodes use their local disks."""
     if pool.kind == "karpenter":
         return "Set spec.instanceStorePolicy: RAID0 in the EC2NodeClass."
     if pool.operating_system == "bottlerocket":
         return (
             "Add a bootstrap command with 'apiclient ephemeral-storage init' and 'bind' to the Bottlerocket settings."
         )
-    return ""
+    return "Set spec.instance.localStorage.strategy: RAID0 in the NodeConfig of the user data."
 
 
 @rule(
@@ -214,7 +215,7 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
 
     EC2 rejects each launch with InvalidParameterValue. EC2 also rejects the volume of a claim, whose pod stays Pending.
 
-    Fix: Lower the IOPS or the throughput.
+    Fix: Set 4 IOPS or more per MiB/s, and 1 GiB or more per 500 IOPS, or lower the IOPS and throughput.
     """
     for pool in case.cluster.pools:
         for disk in pool.launch.disks:
