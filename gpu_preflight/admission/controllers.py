@@ -138,26 +138,31 @@ def _refusals(who: str, allowed: _Range, asked: Resources, limits: Resources) ->
     for name, most in resources(allowed.most).items():
         wanted = max(asked.get(name, 0), limits.get(name, 0))
         if wanted > most:
-            yield _refusal(f"{who} requests {show(name, wanted)} {name}, but {allowed} allows {show(name, most)}")
+            text = f"{who} requests {show(name, wanted)} {name}, but {allowed} allows {show(name, most)}"
+            yield _refusal(
+                text, f"Lower the request and the limit to {show(name, most)}, or raise max in the LimitRange."
+            )
         elif name not in limits:
-            yield _refusal(f"{who} has no limit of {name}, and {allowed} requires one")
+            fix = f"Set {name} in resources.limits of {who}."
+            yield _refusal(f"{who} has no limit of {name}, and {allowed} requires one", fix)
     for name, least in resources(allowed.least).items():
         wanted = min(asked.get(name, 0), limits.get(name, least))
         if wanted < least:
-            yield _refusal(
-                f"{who} requests {show(name, wanted)} {name}, but {allowed} requires at least {show(name, least)}"
-            )
+            text = f"{who} requests {show(name, wanted)} {name}, but {allowed} requires at least {show(name, least)}"
+            yield _refusal(text, f"Raise the request to {show(name, least)}, or lower min in the LimitRange.")
         elif name not in asked:
-            yield _refusal(f"{who} has no request of {name}, and {allowed} requires one")
+            fix = f"Set {name} in resources.requests of {who}."
+            yield _refusal(f"{who} has no request of {name}, and {allowed} requires one", fix)
     for name, ratio in allowed.ratios.items():
         # A plain number in thousandths, for any resource: 1500m means 1.5.
         thousandths = quantity("cpu", ratio)
         if thousandths is not None and not 0 < limits.get(name, 0) * 1000 <= thousandths * asked.get(name, 0):
-            yield _refusal(f"{who} must have a limit of {name} that is at most {ratio} times its request ({allowed})")
+            text = f"{who} must have a limit of {name} that is at most {ratio} times its request ({allowed})"
+            yield _refusal(text, f"Set a limit of {name} that is at most {ratio} times the request of {who}.")
 
 
-def _refusal(text: str) -> Reason:
-    return Reason(Answer.NO, "refused", text, rule="GPU130")
+def _refusal(text: str, fix: str) -> Reason:
+    return Reason(Answer.NO, "refused", text, rule="GPU130", fix=fix)
 
 
 def missing(
@@ -206,12 +211,13 @@ def without_runtime_class(pod: Pod, cluster: Cluster) -> Iterator[Reason]:
             f"runtimeClassName {name} isn't a RuntimeClass of the cluster", name, known, cluster, "GPU126"
         )
     for each in _contradicted(pod, found) if found else ():
-        yield Reason(Answer.NO, "refused", each, rule="GPU126")
+        fix = "Remove the label from nodeSelector of the pod."
+        yield Reason(Answer.NO, "refused", each, rule="GPU126", fix=fix)
     if (found or not name) and not has_unknown(pod.overhead) and resources(pod.overhead) != _overhead(found):
         text = (
             f"its overhead isn't the overhead of {f'RuntimeClass {name}' if name else 'a RuntimeClass, which it lacks'}"
         )
-        yield Reason(Answer.NO, "refused", text, rule="GPU126")
+        yield Reason(Answer.NO, "refused", text, rule="GPU126", fix="Remove overhead from the pod.")
 
 
 def with_runtime_class(pod: Pod, cluster: Cluster) -> Pod:

@@ -220,7 +220,11 @@ class NamespaceQuotas:
             text = sure or _quota_excess_text(name, most, taken.likely[key], workload)
             if text:
                 answer = Answer.NO if sure and counting[quota] is Answer.YES else Answer.UNKNOWN
-                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130")
+                field = "limits" if name.startswith(_LIMITS) else "requests"
+                silent = _unsaid(name, workload.pod) is not None
+                fix = f"Raise {name} in spec.hard of the ResourceQuota, or lower the requests or the replicas."
+                fix = f"Set {_resource(name)} in resources.{field} of every container." if silent else fix
+                yield Reason(answer, "refused", f"{text} (ResourceQuota {quota})", rule="GPU130", fix=fix)
         for quota, name in self._unknown:
             if quota in counting and (not name or _usage(name, workload.pod) or _unsaid(name, workload.pod)):
                 text = (
@@ -290,7 +294,7 @@ def _quota_excess_text(name: str, most: int, taken: int, workload: Workload) -> 
     left = f"{show(resource, most)} {resource}"
     if wanted <= most:
         left = f"{show(resource, max(most - taken, 0))} of {left} left after the workloads before it"
-    return f"requests {show(resource, wanted)} {resource} in total, and the namespace has {left}"
+    return f"requests {show(resource, wanted)} {resource} in total, but the namespace has {left}"
 
 
 def _usage(name: str, pod: Pod) -> int:
@@ -375,7 +379,7 @@ def _new_claim_violations(
     if wanted and wanted + taken + kept > most:
         sure = wanted + taken > most and workload.replicas is not None
         left = _format_amount(name, max(most - taken, 0))
-        text = f"its pods claim {_format_amount(name, wanted)} in total, and the namespace has {left}"
+        text = f"its pods claim {_format_amount(name, wanted)} in total, but the namespace has {left}"
         yield (Answer.NO, text) if sure else (Answer.UNKNOWN, f"{text}, together with claims in the input")
 
 

@@ -470,3 +470,13 @@ def is_of_services(role: Resource) -> bool:
     document = role.properties.get("AssumeRolePolicyDocument")
     principals = [each.get("Principal") for each in _statements(document)] if isinstance(document, dict) else []
     return bool(principals) and all(isinstance(each, dict) and set(each) == {"Service"} for each in principals)
+
+
+def wrong_type_fix(entry: Resource, wanted: str) -> str:
+    """Return how an access entry gets another type.
+
+    CloudFormation creates the new entry before it deletes the old one, and EKS rejects two entries of a principal.
+    """
+    return (
+        f"Set Type: {wanted} in access entry {entry.path}. If it is deployed, delete it first: its type can't change."
+    )

@@ -55,6 +55,7 @@ class Reason:
             Empty if more is unknown.
         rule: The rule that finds the fault too, if there is one.
         pending_pods: Min number of the workload's pods that stay Pending; 0 if the reason is about every pod.
+        fix: The fix, if it is more specific than the rule's own fix.
     """
 
     answer: Answer
@@ -64,6 +65,7 @@ class Reason:
     rule: str = ""
     condition: str = ""
     pending_pods: int = 0
+    fix: str = ""
 
     @property
     def sentence(self) -> str:

@@ -263,6 +263,13 @@ class Cluster:
         return f"{self.name} with {self.alternative}" if self.alternative else self.name
 
     @property
+    def written_name(self) -> str:
+        """Its name for a tag or a command; ``<cluster>`` if it isn't known."""
+        return (
+            self.name if self.name.isascii() and self.name.replace("-", "").replace("_", "").isalnum() else "<cluster>"
+        )
+
+    @property
     def whole(self) -> bool:
         """Whether the cluster itself is in the input, so that anything that the input lacks doesn't exist."""
         return self.resource is not None

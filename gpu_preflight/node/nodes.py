@@ -437,7 +437,8 @@ class Miss:
         selection = self.daemon.pod.selection
         named = any(one.key == GPU_PRESENT for each in selection.terms or () for one in each.labels)
         selected = {str(each) for each in selection.selector}.intersection(self.unmet)
-        labels = [f"{GPU_PRESENT}=true"] if named and not selected else self.unmet
+        unmet = [each.removesuffix(" Exists") for each in self.unmet]
+        labels = [f"{GPU_PRESENT}=true"] if named and not selected else unmet
         return f"label{'s' if len(labels) > 1 else ''} {' and '.join(labels)}"
 
 

@@ -368,11 +368,16 @@ def role_that_pod_identity_cannot_assume(case: Case) -> Iterator[Problem]:
         account = "/".join(str(association[key]) for key in ("Namespace", "ServiceAccount") if key in association)
         refused = [one for one in actions if role and trusts(role, "Service", one, POD_IDENTITY) is Answer.NO]
         if role and refused:
-            text = f"doesn't allow {POD_IDENTITY} to call {' and '.join(refused)}"
-            yield Problem(each, f"role {role.path} of service account {account} {text}")
-        elif role and (unmet := refused_tags(role, _session_tags(association, cluster))):
-            text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}"
-            yield Problem(each, f"role {role.path} of service account {account} {text}")
+            calls = " and ".join(refused)
+            text = f"doesn't allow {POD_IDENTITY} to call {calls}, so its pods get no credentials"
+            fix = f"Allow {POD_IDENTITY} to call {calls} in the role's trust policy."
+            yield Problem(each, f"role {role.path} of service account {account} {text}", fix)
+        elif role and (unmet := refused_tags(role, tags := _session_tags(association, cluster))):
+            text = f"trusts {POD_IDENTITY} only for session tag {', '.join(unmet)}, so its pods get no credentials"
+            keys = [one.partition("=")[0] for one in unmet]
+            right = " and ".join(f"aws:RequestTag/{key} to {tags[key]}" for key in keys if key in tags)
+            fix = f"In the condition of the role's trust policy, set {right}." if right else ""
+            yield Problem(each, f"role {role.path} of service account {account} {text}", fix)
 
 
 def _session_tags(association: Mapping[str, Any], cluster: Cluster) -> dict[str, str]:
@@ -440,4 +445,4 @@ def karpenter_that_may_not_pass_the_role_of_its_nodes(case: Case) -> Iterator[Pr
             wanted: Any = node_class.spec.get("role")
             if role and wanted and may_pass(role, wanted, cluster.resources) is Answer.NO:
                 text = f"Karpenter: its role isn't allowed to pass role {wanted} of EC2NodeClass {node_class.name}"
-                yield Problem(each, text)
+                yield Problem(each, f"{text}, so it launches no node")

@@ -34,7 +34,8 @@ from gpu_preflight.cluster.pools import is_one_hop
 from gpu_preflight.cluster.references import cluster_resources, created_before, setting
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.software import Addon
+from gpu_preflight.model.software import Addon, DaemonSet
+from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.nodes import minor
 from gpu_preflight.reading.unknown import Unknown, known_number, known_text
 from gpu_preflight.rule import Problem, Subject, rule
@@ -76,7 +77,7 @@ def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iter
 
     The DaemonSet runs on every node except the GPU nodes, so its function is missing there.
 
-    Fix: Add the toleration to the values of its chart, or to the configuration of its add-on.
+    Fix: Add the toleration to the DaemonSet.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -85,7 +86,20 @@ def daemonset_that_does_not_tolerate_the_taint_of_a_gpu_pool(case: Case) -> Iter
             taint = case.blocking_taint(daemon, pool) if lost else None
             if taint:
                 message = f"pool {pool.name}: DaemonSet {daemon.name} doesn't tolerate its taint {taint}, so {lost}"
-                yield Problem(daemon, message)
+                yield Problem(daemon, message, _toleration_fix(daemon, taint, cluster))
+
+
+def _toleration_fix(daemon: DaemonSet, taint: Taint, cluster: Cluster) -> str:
+    """Return where a DaemonSet gets its tolerations from, with the missing one."""
+    addon = next((each.name for each in cluster.addons if each.origin == daemon.origin), None)
+    chart = next((each.name for each in cluster.charts if each.origin == daemon.origin), None)
+    own = f"DaemonSet {daemon.name}"
+    where = f"ConfigurationValues of add-on {addon}" if addon else f"the values of chart {chart}" if chart else own
+    return f"Add a toleration of {taint} for {daemon.name} to {where}." if where != own else _tolerate(taint, own)
+
+
+def _tolerate(taint: Taint, where: str) -> str:
+    return f"Add a toleration of {taint} to {where}."
 
 
 @rule("GPU090", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managing-vpc-cni.html")
@@ -94,7 +108,7 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
 
     Without the network plugin and kube-proxy, nodes stay NotReady, and a managed node group fails.
 
-    Fix: Install vpc-cni and kube-proxy before the nodes, with a toleration of every taint.
+    Fix: Add the add-ons vpc-cni and kube-proxy.
     """
     cluster = case.cluster
     if cluster.resource is None or not any(each.kind != "auto-mode" for each in case.gpu_pools):
@@ -104,14 +118,16 @@ def nodes_without_network(case: Case) -> Iterator[Problem]:
             daemon = next((each for each in cluster.daemon_sets if each.name == name), None)
             taint = case.blocking_taint(daemon, pool) if daemon else None
             if daemon and taint:
-                yield Problem(daemon, f"pool {pool.name}: DaemonSet {name} doesn't tolerate its taint {taint}")
+                text = f"pool {pool.name}: DaemonSet {name} doesn't tolerate its taint {taint}, so nodes stay NotReady"
+                yield Problem(daemon, text, _toleration_fix(daemon, taint, cluster))
     if setting(cluster, "BootstrapSelfManagedAddons") not in (False, "false") or cluster.unknown_software:
         return
     addon = cluster.addon(VPC_CNI)
     if addon is None and not _has_other_network(cluster):
         yield Problem(
             cluster.resource,
-            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off, and no add-on or chart installs {VPC_CNI}",
+            f"cluster {cluster.name}: BootstrapSelfManagedAddons is off, and no add-on or chart installs {VPC_CNI}, so "
+            "nodes stay NotReady",
         )
     elif addon is not None:
         yield from _waits_for_nodes(cluster, addon)
@@ -130,7 +146,8 @@ def _waits_for_nodes(cluster: Cluster, addon: Addon) -> Iterator[Problem]:
             message = (
                 f"add-on {addon.name} is created after node group {pool.name}, whose nodes need it to become Ready"
             )
-            yield Problem(addon, message)
+            fix = f"Remove the dependency of add-on {addon.name} on the node group, so EKS installs it first."
+            yield Problem(addon, message, fix)
 
 
 @rule("GPU092", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html")
@@ -148,9 +165,8 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
         return
     for pool in case.gpu_pools:
         if any(each.kind == "efa-only" for each in pool.launch.interfaces):
-            yield Problem(
-                addon, f"pool {pool.name}: add-on {addon.name} {addon.version} doesn't support its efa-only interfaces"
-            )
+            text = f"pool {pool.name}: add-on {addon.name} {addon.version} doesn't support its efa-only interfaces"
+            yield Problem(addon, f"{text}, so pods fail to start")
 
 
 @rule("GPU095", "warning", source="https://github.com/aws/aws-cdk/issues/35299")
@@ -209,7 +225,7 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
     With a hop limit of 1, the add-on's pods get no credentials. Otherwise they get the node role's permissions, which
     may not suffice. Volumes that the add-on should create never appear.
 
-    Fix: Give the add-on a role by Pod Identity, or set HttpPutResponseHopLimit to 2.
+    Fix: Give the add-on a role by Pod Identity.
     """
     cluster = case.cluster
     one_hop = all(is_one_hop(each) for each in cluster.pools)
@@ -225,11 +241,12 @@ def add_on_out_of_reach_of_the_role_it_needs(case: Case) -> Iterator[Problem]:
             and not linked
             and not any(each.startswith(_CALL_AWS[addon.name]) for each in accounts)
         ):
-            why = "every pool limits metadata to 1 hop" if one_hop else "no node role allows it to create volumes"
+            why = "gets no AWS credentials: it has no role, and every pool limits instance metadata to 1 hop"
+            why = why if one_hop else "isn't allowed to create volumes: it has no role, and no node role allows it"
+            fix = "Give the add-on a role in PodIdentityAssociations"
+            hops = ", or set HttpPutResponseHopLimit to 2, so it can use the node's role" if one_hop else ""
             if (one_hop or addon.name == EBS_CSI_DRIVER) and not _only_mounts(addon.name, cluster):
-                yield Problem(
-                    addon, f"add-on {addon.name} has no AWS credentials that it needs: it has no role, and {why}"
-                )
+                yield Problem(addon, f"add-on {addon.name} {why}", f"{fix}{hops}.")
 
 
 def _only_mounts(addon: str, cluster: Cluster) -> bool:
@@ -250,12 +267,12 @@ def _may_not_make_disks(pool: Pool, cluster: Cluster) -> bool:
 
 @rule("GPU447", "warning", source="https://kubernetes.io/releases/version-skew-policy/")
 def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[Problem]:
-    """kube-proxy version doesn't fit the control plane.
+    """kube-proxy is newer than the control plane, or too old for it.
 
     kube-proxy may not be newer than the API server, nor more than three minor versions older. Otherwise Services may
     stop working.
 
-    Fix: Use an add-on version with the cluster's minor version, after the control plane is upgraded to it.
+    Fix: Use kube-proxy of the cluster's minor version.
     """
     cluster = case.cluster
     plane = minor(cluster.version) if cluster.version else _NOTHING
@@ -265,9 +282,9 @@ def kube_proxy_that_does_not_go_with_the_control_plane(case: Case) -> Iterator[P
         found = _MINOR.match(version)
         runs = (int(found[1]), int(found[2])) if found else plane
         if runs > plane or plane[1] - runs[1] > OLDEST_KUBELET:
-            yield Problem(
-                subject, f"{KUBE_PROXY} {version} doesn't fit the control plane of Kubernetes {cluster.version}"
-            )
+            differs = "newer" if runs > plane else f"more than {OLDEST_KUBELET} minor versions older"
+            text = f"{KUBE_PROXY} {version} is {differs} than the control plane, which has Kubernetes {cluster.version}"
+            yield Problem(subject, text, f"Use {KUBE_PROXY} of Kubernetes {cluster.version}.")
 
 
 def _proxies(cluster: Cluster) -> Iterator[tuple[Subject, str]]:
@@ -372,7 +389,7 @@ def kubernetes_version_at_the_end_of_its_support(case: Case) -> Iterator[Problem
 
     Extended support costs more, and only an upgrade ends it. Without extended support, EKS upgrades the control plane.
 
-    Fix: Upgrade one minor version at a time. UpgradePolicy sets what EKS does at the end of standard support.
+    Fix: Upgrade the cluster one minor version at a time, to a version in standard support.
     """
     cluster = case.cluster
     support = SUPPORT.get(cluster.version or "")

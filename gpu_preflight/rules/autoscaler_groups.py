@@ -66,14 +66,18 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
     For an empty group, cluster autoscaler reads labels and taints from the node group or its tags, not from user data.
     Pods that select the label start no node. Pods that don't tolerate the taint start nodes that they can't use.
 
-    Fix: Set them on the managed node group, or add tags node-template/label/ and node-template/taint/ to the group.
+    Fix: Set them in Labels and Taints of the managed node group, or tag the Auto Scaling group with them.
     """
     for pool, unknown in _from_zero(case):
         labels, taints = _unseen_labels(pool), _unseen_taints(pool)
         unseen = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
         if unseen:
             text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
-            yield Problem.from_subject(pool, text, unknown=unknown)
+            tags = [f"{LABEL_TAG}{each}={getattr(pool.labels[each], 'only', None) or '<value>'}" for each in labels]
+            tags += [f"{TAINT_TAG}{each.key}={each.value or ''}:{each.effect}" for each in taints]
+            fix = f"Tag the Auto Scaling group with {' and '.join(tags)}."
+            fix = "Set them in Labels and Taints of the node group." if pool.kind == "managed" else fix
+            yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
 
 def _unseen_labels(pool: Pool) -> list[str]:
@@ -87,12 +91,12 @@ def _unseen_labels(pool: Pool) -> list[str]:
     ]
 
 
-def _unseen_taints(pool: Pool) -> list[str]:
+def _unseen_taints(pool: Pool) -> list[Taint]:
     if pool.kind == "managed":
         known = {str(each.get("Key")) for each in mappings(pool.properties.get("Taints"))}
     else:
         known = {key.removeprefix(TAINT_TAG) for key in group_tags(pool.properties) if key.startswith(TAINT_TAG)}
-    return [str(each) for each in pool.taints if each.key not in known]
+    return [each for each in pool.taints if each.key not in known]
 
 
 @rule("GPU155", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
@@ -112,7 +116,10 @@ def node_template_tag_where_nobody_reads_it(case: Case) -> Iterator[Problem]:
             lost = [key for key in tags if key.startswith(LABEL_TAG) and key.removeprefix(LABEL_TAG) not in labels]
             lost += [key for key in tags if key.startswith(TAINT_TAG) and key.removeprefix(TAINT_TAG) not in taints]
             for key in lost:
-                yield Problem.from_subject(pool, f"cluster autoscaler doesn't read tag {key} of a managed node group")
+                where = "Labels" if key.startswith(LABEL_TAG) else "Taints"
+                name = key.removeprefix(LABEL_TAG).removeprefix(TAINT_TAG)
+                text = f"cluster autoscaler doesn't read tag {key} of a managed node group"
+                yield Problem.from_subject(pool, text, fix=f"Set {name} in {where} of the node group.")
 
 
 @rule("GPU158", "warning", source=_SOURCE)
@@ -129,7 +136,9 @@ def taint_tag_without_effect(case: Case) -> Iterator[Problem]:
         for key, value in group_tags(pool.properties).items():
             if key.startswith(TAINT_TAG) and not isinstance(value, Unknown) and not _TAINT_VALUE.fullmatch(str(value)):
                 text = f"tag {key} must have the form <value>:<effect>, got {str(value)!r}"
-                yield Problem.from_subject(pool, text)
+                plain = str(value).replace("-", "").isalnum() or not value
+                fix = f"Set the value of the tag to {value}:NoSchedule." if plain else ""
+                yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU159", "warning", source=_MANAGER)
@@ -138,7 +147,7 @@ def taint_of_a_managed_node_group_without_value(case: Case) -> Iterator[Problem]
 
     Cluster autoscaler ignores a taint without value. It starts nodes for pods that then can't run on them.
 
-    Fix: Give the taint a value, for example "true".
+    Fix: Set Value of the taint in Taints of the node group, for example to "true".
     """
     for pool, unknown in _from_zero(case):
         for taint in pool.taints:
@@ -153,12 +162,15 @@ def fraction_of_a_gpu_that_cluster_autoscaler_does_not_count(case: Case) -> Iter
 
     EC2 reports no whole GPU for g6f and gr6f, so a pod that requests a GPU starts no node.
 
-    Fix: Tag the group k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu with 1.
+    Fix: Tag the group with k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu=1.
     """
     for pool, unknown in _from_zero(case):
         first = catalogue().get(pool.instance_types[0]) if pool.instance_types else None
         if first is not None and first.ec2_gpus == 0 and not _declares_gpus(pool):
-            text = f"EC2 reports 0 GPUs for {first.name}, and the group lacks tag {RESOURCE_TAG}{GPU}"
+            text = (
+                f"EC2 reports 0 GPUs for {first.name}, and the group lacks tag {RESOURCE_TAG}{GPU}, so a pod that "
+                f"requests {GPU} starts no node"
+            )
             yield Problem.from_subject(pool, text, unknown=unknown or not surely_launches(pool, [first.name]))
 
 
@@ -187,7 +199,7 @@ def shares_or_slices_that_cluster_autoscaler_does_not_know(case: Case) -> Iterat
     for pool, name, amount, expected in _offered(case):
         if amount and not expected:
             text = f"its nodes offer {amount} {name}, but cluster autoscaler expects none"
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text, fix=f"Tag the group with {RESOURCE_TAG}{name}={amount}.")
     for pool, _ in _from_zero(case, surely=True):
         if not any(name.startswith(MIG) for name in case.nodes(pool)[0].most):
             yield from _sliced(pool)
@@ -205,7 +217,7 @@ def more_shares_than_cluster_autoscaler_expects(case: Case) -> Iterator[Problem]
     for pool, name, amount, expected in _offered(case):
         if 0 < expected < amount:
             text = f"its nodes offer {amount} {name}, but cluster autoscaler expects only {expected}"
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text, fix=f"Tag the group with {RESOURCE_TAG}{name}={amount}.")
 
 
 @rule("GPU295", "note", source=_WAITS)
@@ -251,8 +263,8 @@ def instance_types_with_different_gpus_in_one_group(case: Case) -> Iterator[Prob
         if answer is not Answer.NO and len(set(counts.values())) > 1 and not pool.undecided:
             shown = ", ".join(f"{name} {count}" for name, count in counts.items())
             text = (
-                f"its types have different numbers of GPUs ({shown}), but cluster autoscaler expects "
-                f"{pool.instance_types[0]}"
+                f"its types have different numbers of GPUs ({shown}), but cluster autoscaler assumes that every node "
+                f"is a {pool.instance_types[0]}"
             )
             yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
@@ -288,14 +300,20 @@ def accelerator_label_on_nodes_without_nvidia_com_gpu(case: Case) -> Iterator[Pr
 
     Cluster autoscaler waits for nvidia.com/gpu on nodes with this label and never treats them as ready.
 
-    Fix: Remove k8s.amazonaws.com/accelerator from pools whose GPUs are claimed, sliced or offered under another name.
+    Fix: Remove label k8s.amazonaws.com/accelerator from the pool.
     """
     for pool in case.gpu_pools:
         labelled = ACCELERATOR in pool.labels and _scales(pool, case.cluster) is Answer.YES
         if labelled and _whole_gpus(pool, case) is Answer.NO:
-            waits = f"so cluster autoscaler waits for {GPU}, which they don't register"
-            text = f"its nodes have label {ACCELERATOR}, {waits}"
-            yield Problem.from_subject(pool, text)
+            text = (
+                f"its nodes have label {ACCELERATOR} but don't register {GPU}, so cluster autoscaler never treats them "
+                "as ready"
+            )
+            most = case.nodes(pool)[0].most
+            offered = ", ".join(name for name, amount in most.items() if amount and name.startswith(NVIDIA))
+            by_claims = "a DRA driver manages its GPUs" if _claims_only(pool, case) else f"its nodes offer {offered}"
+            fix = f"Remove label {ACCELERATOR} from the pool, because {by_claims}."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule(
@@ -340,7 +358,10 @@ def two_autoscalers_for_the_same_pods(case: Case) -> Iterator[Problem]:
         for group in groups:
             alike = set(gpu_types(group)) & set(gpu_types(pool))
             if alike and set(map(str, group.taints)) == set(map(str, pool.taints)):
-                text = f"has the same taints and types as group {group.name}, but another autoscaler"
+                text = (
+                    f"has the same taints and types as group {group.name}, but another autoscaler, so both create a "
+                    "node for one pod"
+                )
                 yield Problem.from_subject(pool, text)
 
 
@@ -355,7 +376,9 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
-            text = f"no component in the input is known to remove its startup taint {taint}"
+            text = (
+                f"no component in the input is known to remove its startup taint {taint}, so its nodes may run no pods"
+            )
             yield Problem.from_subject(
                 pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software, doubt=cluster.doubt
             )
@@ -379,7 +402,9 @@ def startup_taint_that_its_autoscaler_takes_for_a_lasting_one(case: Case) -> Ite
             from gpu_preflight.scheduling.fitting import autoscaler_name, startup_fix
 
             text = f"{autoscaler_name(pool)} treats startup taint {taint} as permanent; {startup_fix(pool, taint)}"
-            yield Problem.from_subject(pool, text)
+            fix = "Move the taint to spec.template.spec.startupTaints of the NodePool."
+            fix = f"Start cluster autoscaler with --startup-taint={taint.key}." if pool.is_group else fix
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU421", "error", source="https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/v1.64.0/docs/install.md")
@@ -389,7 +414,7 @@ def startup_taint_that_its_driver_does_not_remove(case: Case) -> Iterator[Proble
     The driver's pod doesn't run on the node, or the driver is too old to remove the taint. No other pod ever runs
     there, and the node is billed.
 
-    Fix: Make the driver's DaemonSet tolerate every taint of the pool, update the driver, or remove the taint.
+    Fix: Make the driver's DaemonSet run on the pool's nodes, or remove the taint.
     """
     for pool in case.gpu_pools:
         for taint in pool.startup_taints:
@@ -404,7 +429,8 @@ def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
     if installed is not None and keeps_its_taint(driver, installed.version):
         first, second = TAINT_REMOVED_SINCE[driver]
         text = f"{addon} {installed.version} doesn't remove startup taint {taint}; v{first}.{second} and later do"
-        yield Problem.from_subject(pool, text)
+        fix = f"Update {addon} to v{first}.{second} or later, or remove the taint."
+        yield Problem.from_subject(pool, text, fix=fix)
         return
     daemons = node_daemons(addon, cluster)
     kept_off = [_exclusion_reason(each, pool, taint, case) for each in daemons]
@@ -413,7 +439,9 @@ def _unremoved(pool: Pool, taint: Taint, case: Case) -> Iterator[Problem]:
         text = (
             f"DaemonSet {daemons[0].name}, which removes startup taint {taint}, doesn't run on its nodes: {kept_off[0]}"
         )
-        yield Problem.from_subject(pool, text)
+        tolerate = kept_off[0].partition("it doesn't tolerate ")[2]
+        fix = f"Add a toleration of {tolerate} to DaemonSet {daemons[0].name}." if tolerate else ""
+        yield Problem.from_subject(pool, text, fix=fix)
 
 
 def _exclusion_reason(daemon: DaemonSet, pool: Pool, taint: Taint, case: Case) -> str:
@@ -431,8 +459,7 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
     On a new node, pods fail with "driver name not found in the list of registered CSI drivers" and start when kubelet
     tries again.
 
-    Fix: Add the driver's startup taint to the pool: taints of a node group together with --startup-taint of cluster
-    autoscaler, or startupTaints of a NodePool; with this library: storage_drivers of the NodeShape.
+    Fix: Add the driver's startup taint to the pool; with this library: storage_drivers of the NodeShape.
     """
     reported: set[tuple[int, str]] = set()
     for workload, claim in case.gpu_claims:
@@ -442,7 +469,15 @@ def pods_that_may_come_before_their_driver(case: Case) -> Iterator[Problem]:
             if key and not _waits(pool, key) and (id(pool), key) not in reported:
                 reported.add((id(pool), key))
                 text = f"pods may start before the driver of their volumes: startup taint {key} is missing"
-                yield Problem.from_subject(pool, text)
+                yield Problem.from_subject(pool, text, fix=_taint_fix(pool, key))
+
+
+def _taint_fix(pool: Pool, key: str) -> str:
+    """Return how a pool gets the startup taint of a driver."""
+    where = "to spec.template.spec.startupTaints of the NodePool"
+    if pool.is_group:
+        where = f"to the taints of the node group, and flag --startup-taint={key} to cluster autoscaler"
+    return f"Add {key}:NoExecute {where}; with this library: storage_drivers of the NodeShape."
 
 
 def _waits(pool: Pool, key: str) -> bool:

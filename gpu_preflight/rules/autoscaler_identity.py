@@ -144,7 +144,8 @@ def autoscaler_without_permissions_of_its_own(case: Case) -> Iterator[Problem]:
         if trusted and account and not any(_matches(one, f"{space}:{account}") for one in trusted):
             accounts = ", ".join(one.replace(":", "/") for one in trusted)
             text = f"{who}: its IAM role trusts only service account {accounts}"
-            yield Problem(each, text)
+            fix = f"Trust service account {space}/{account} in the trust policy of the role."
+            yield Problem(each, text, fix)
 
 
 def _matches(pattern: str, account: str) -> bool:
@@ -293,7 +294,7 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
     never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
     wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
     for each, actions in _lacking(cluster, "karpenter", wanted):
-        yield Problem(each, f"Karpenter {version}: {_denial(each, actions, cluster)}")
+        yield Problem(each, f"Karpenter {version}: {_denial(each, actions, cluster)}, so node classes stay unready")
 
 
 @rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")
@@ -339,7 +340,7 @@ def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iter
 
     Its calls time out, and it neither reads nor resizes a group.
 
-    Fix: Add interface endpoints for autoscaling, ec2, eks and sts, or a NAT gateway.
+    Fix: Add the interface endpoints, or a NAT gateway.
     """
     cluster = case.cluster
     groups = [each for each in cluster.pools if each.is_group and each.subnets]
@@ -352,7 +353,8 @@ def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iter
     for each in _controllers(cluster):
         if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
             text = f"its subnets have no route out, and the VPC has no endpoint for {', '.join(missing)}"
-            yield Problem(each, f"cluster autoscaler: {text}")
+            fix = f"Add an interface endpoint for {' and '.join(missing)}, or a NAT gateway."
+            yield Problem(each, f"cluster autoscaler: {text}", fix)
 
 
 def _found(cluster: Cluster) -> Iterator[Autoscaler]:

@@ -78,6 +78,7 @@ _PLUGIN: Mapping[str, tuple[str, ...] | None] = {
 # Source: awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md
 _KIND, _VERSION = "NodeConfig", "v1alpha1"
 _STRATEGIES = ("RAID0", "RAID10", "Mount")
+_VALID_NAME = "Use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends."
 _OF_NODEADM = regex(r"apiVersion:\s*[\"']?node\.eks\.aws/([\w.-]{1,40})[\"']?[^\S\n]*\n\s*kind:\s*[\"']?([A-Za-z]+)")
 
 
@@ -111,14 +112,15 @@ def user_data_does_not_say_which_cluster_to_join(case: Case) -> Iterator[Problem
             if lacking:
                 names = ", ".join(f"cluster.{each}" for each in lacking)
                 text = f"its user data doesn't set {names} for nodeadm, so the nodes can't join"
-                yield Problem.from_subject(pool, text)
+                fix = f"Set {names} in a NodeConfig in a MIME part application/node.eks.aws."
+                yield Problem.from_subject(pool, text, fix=fix)
         elif pool.operating_system == "bottlerocket":
             settings = mapping(dig(pool.user_data.settings, "kubernetes"))
             lacking = [each for each in _BOTTLEROCKET_KEYS if not settings.get(each)]
             if lacking:
                 keys = ", ".join(f"settings.kubernetes.{each}" for each in lacking)
                 message = f"its user data doesn't set {keys}, so the nodes can't join"
-                yield Problem.from_subject(pool, message)
+                yield Problem.from_subject(pool, message, fix=f"Set {keys} in the TOML of the user data.")
 
 
 def _has_nodeadm_script(pool: Pool) -> bool:
@@ -146,7 +148,7 @@ def nodes_join_another_cluster(case: Case) -> Iterator[Problem]:
 
     The nodes fail on the certificate or the name, or join the wrong cluster.
 
-    Fix: Reference the template's cluster for name, endpoint and certificate authority.
+    Fix: Take name, API server endpoint and certificate authority from the pool's cluster, by Ref and Fn::GetAtt.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -160,15 +162,28 @@ def nodes_join_another_cluster(case: Case) -> Iterator[Problem]:
         for key in _NODE_CONFIG[:3]:
             other = referred(settings.get(key), cluster.resources)
             if other and other.type == cluster.resource.type and not refers(settings[key], cluster.resource):
-                message = f"cluster.{key} in its user data belongs to another cluster, {other.path}"
-                yield Problem.from_subject(pool, message)
+                setting = _setting_name(pool, key)
+                own_path = cluster.resource.path
+                message = (
+                    f"{setting} in its user data is from cluster {other.path}, but the pool is in cluster {own_path}"
+                )
+                fix = f"Take {setting} from {own_path}, by Ref or Fn::GetAtt."
+                yield Problem.from_subject(pool, message, fix=fix)
         literal = [
             each for each in _NODE_CONFIG[1:3] if (text := known_text(settings.get(each))) and not is_expression(text)
         ]
         if literal:
-            keys = " and ".join(literal)
+            keys = " and ".join(_setting_name(pool, each) for each in literal)
             message = f"its user data has a fixed {keys}, but EKS sets this value when it creates the cluster"
-            yield Problem.from_subject(pool, message, unknown=True)
+            fix = f"Take {keys} from {cluster.resource.path} by Fn::GetAtt."
+            yield Problem.from_subject(pool, message, fix=fix, unknown=True)
+
+
+def _setting_name(pool: Pool, key: str) -> str:
+    """Return the name of a cluster setting in the user data of a pool."""
+    if pool.operating_system == "bottlerocket":
+        return f"settings.kubernetes.{_BOTTLEROCKET_KEYS[_NODE_CONFIG.index(key)]}"
+    return f"cluster.{key}"
 
 
 @rule("GPU085", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/worker.html")
@@ -177,7 +192,7 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
 
     EKS documents the tag kubernetes.io/cluster/NAME for self-managed instances. Controllers find nodes by it.
 
-    Fix: Tag the group kubernetes.io/cluster/NAME=owned with PropagateAtLaunch.
+    Fix: Tag the Auto Scaling group with kubernetes.io/cluster/<cluster>=owned and PropagateAtLaunch: true.
     """
     for pool in case.gpu_pools:
         if pool.kind != "self-managed" or not pool.launch:
@@ -190,7 +205,10 @@ def instances_without_the_tag_of_their_cluster(case: Case) -> Iterator[Problem]:
             for tag in mappings(each.get("Tags"))
         ]
         if not any(_may_own(each.get("Key")) for each in (*group, *launched)):
-            yield Problem.from_subject(pool, f"its instances lack tag {CLUSTER_TAG}{case.cluster.name}")
+            tag = f"{CLUSTER_TAG}{case.cluster.name}"
+            owned = f"{CLUSTER_TAG}{case.cluster.written_name}=owned"
+            fix = f"Tag the Auto Scaling group with {owned} and PropagateAtLaunch: true."
+            yield Problem.from_subject(pool, f"its instances lack tag {tag}", fix=fix)
 
 
 def _may_own(key: Any) -> bool:
@@ -245,7 +263,7 @@ def kubelet_is_given_what_it_does_not_know(case: Case) -> Iterator[Problem]:
 
     kubelet exits again and again, and the node never joins.
 
-    Fix: Remove the flag, or set the value in spec.kubelet.config of the NodeConfig.
+    Fix: Remove the flag from the user data.
     """
     for pool in case.gpu_pools:
         flags = [each.partition("=")[0].lstrip("-") for each in pool.user_data.kubelet_flags]
@@ -255,16 +273,17 @@ def kubelet_is_given_what_it_does_not_know(case: Case) -> Iterator[Problem]:
                 yield Problem.from_subject(pool, f"kubelet has no flag --{flag}{since}, which the user data sets")
         pods = pool.user_data.kubelet_config.get("maxPods")
         if pods is not None and not isinstance(pods, Unknown) and known_number(pods) is None:
-            yield Problem.from_subject(pool, f"maxPods of kubelet must be a number, got {pods!r}")
+            fix = "Set maxPods in spec.kubelet.config of the NodeConfig to a number, without quotes."
+            yield Problem.from_subject(pool, f"maxPods of kubelet must be a number, got {pods!r}", fix=fix)
 
 
 @rule("GPU093", "error", source="https://kubernetes.io/releases/version-skew-policy/")
 def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
-    """Kubernetes version of the nodes doesn't fit the cluster.
+    """Kubernetes version of the nodes is newer than the control plane's, or too old for it.
 
     kubelet may not be newer than the control plane, nor more than three minor versions older.
 
-    Fix: Use the cluster's version for the nodes, or remove Version.
+    Fix: Use an image of the cluster's Kubernetes version.
     """
     cluster = case.cluster
     if not cluster.whole or not _MINOR.fullmatch(cluster.version or ""):
@@ -274,8 +293,11 @@ def nodes_of_another_kubernetes_version(case: Case) -> Iterator[Problem]:
         version = _version(pool)
         nodes = minor(version) if version and _MINOR.fullmatch(version) else plane
         if nodes > plane or plane[1] - nodes[1] > OLDEST_KUBELET:
-            text = f"its nodes have Kubernetes {version}, which doesn't fit the control plane's {cluster.version}"
-            yield Problem.from_subject(pool, text)
+            differs = "newer" if nodes > plane else f"more than {OLDEST_KUBELET} minor versions older"
+            text = f"its nodes have Kubernetes {version}, which is {differs} than the control plane's {cluster.version}"
+            own = f"Remove Version, or set it to {cluster.version}." if "Version" in pool.properties else ""
+            fix = own or f"Use a node image of Kubernetes {cluster.version}."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 def _version(pool: Pool) -> str | None:
@@ -349,26 +371,27 @@ def label_or_taint_that_a_node_cannot_have(case: Case) -> Iterator[Problem]:
 
     EKS rejects it (KubernetesLabelInvalid), or kubelet doesn't start and the node never joins.
 
-    Fix: Use your own domain, or a label with prefix node.kubernetes.io that kubelet may set.
+    Fix: Use a label with your own domain, such as example.com/gpu.
     """
     for pool in case.cluster.pools:
-        for why in _refusals(pool) if pool.is_group else ():
-            yield Problem.from_subject(pool, why)
+        for why, fix in _refusals(pool) if pool.is_group else ():
+            yield Problem.from_subject(pool, why, fix=fix)
 
 
-def _refusals(pool: Pool) -> Iterator[str]:
+def _refusals(pool: Pool) -> Iterator[tuple[str, str]]:
+    """Yield why a label or taint isn't valid, and the fix; an empty fix is the rule's."""
     for key, value in {**pool.user_data.node_labels, **mapping(pool.properties.get("Labels"))}.items():
         if "${" in key:
             continue
         if not QUALIFIED_NAME.fullmatch(key):
-            yield f"{key!r} isn't a valid label key"
+            yield f"{key!r} isn't a valid label key", _VALID_NAME
         elif (text := known_text(value)) is not None and "${" not in text and not LABEL_VALUE.fullmatch(text):
-            yield f"{text!r} isn't a valid value of label {key}"
+            yield f"{text!r} isn't a valid value of label {key}", _VALID_NAME
         elif _is_foreign(key) or (pool.kind == "managed" and key.startswith(f"{EKS_DOMAIN}/")):
-            yield f"a node isn't allowed to set label {key} on itself"
+            yield f"a node isn't allowed to set label {key} on itself", ""
     for taint in (*pool.taints, *pool.startup_taints):
         if "${" not in taint.key and not QUALIFIED_NAME.fullmatch(taint.key):
-            yield f"{taint.key!r} isn't a valid taint key"
+            yield f"{taint.key!r} isn't a valid taint key", _VALID_NAME
 
 
 def _is_foreign(key: str) -> bool:

@@ -220,7 +220,7 @@ def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
 
     Each launch fails, independent of quotas.
 
-    Fix: Set the CapacityType that EC2 sells it with; UltraServers need a Capacity Block.
+    Fix: Use an instance type that EC2 sells this way.
     """
     for pool in filter(is_capacity_known, case.gpu_groups):
         pairs = product((catalogue()[name] for name in gpu_types(pool)), pool.capacity_types)
@@ -228,7 +228,14 @@ def instance_type_that_is_not_sold_as_asked(case: Case) -> Iterator[Problem]:
             if capacity not in row.purchase_options:
                 sold = ", ".join(row.purchase_options)
                 text = f"EC2 doesn't sell {row.name} as {capacity}, only as {sold}"
-                yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, [row.name]))
+                fix = _capacity_fix(pool, row)
+                yield Problem.from_subject(pool, text, fix=fix, unknown=not surely_launches(pool, [row.name]))
+
+
+def _capacity_fix(pool: Pool, row: InstanceType) -> str:
+    """Return how a managed group gets a capacity type that EC2 sells; empty for other groups."""
+    sold = " or ".join(each.upper().replace("-", "_") for each in row.purchase_options)
+    return f"Set CapacityType to {sold}." if pool.kind == "managed" and sold else ""
 
 
 @rule("GPU053", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html")
@@ -315,7 +322,9 @@ def zone_of_a_scarce_type_that_only_deployment_tells(case: Case) -> Iterator[Pro
             where = ", ".join(zones_by_region(types[0]).get(region, ()))
             seen = f"; {region} had it in {where} on {offerings_date()}" if where else ""
             text = f"only some zones have {_listed(types)}, and the pool's zones are known only at deployment{seen}"
-            yield Problem.from_subject(pool, text)
+            command = "aws ec2 describe-instance-type-offerings --location-type availability-zone"
+            fix = f"Use zones that '{command} --filters Name=instance-type,Values={','.join(types)}' lists."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU427", "error", source=_ZONES)
@@ -445,7 +454,8 @@ def karpenter_that_is_not_told_of_zonal_shift(case: Case) -> Iterator[Problem]:
 
     Karpenter continues to launch nodes in the zone that the cluster was shifted out of, where they get no pods.
 
-    Fix: Set settings.enableZonalShift of the chart to true; the controller may need arc-zonal-shift:GetManagedResource.
+    Fix: Set settings.enableZonalShift: true in the values of chart karpenter, and allow
+    arc-zonal-shift:GetManagedResource in the policy of its role.
     """
     chart = case.cluster.chart(KARPENTER)
     if chart is None or not _shifts(case.cluster) or not chart.version or minor(chart.version) < _KARPENTER_KNOWS_IT:

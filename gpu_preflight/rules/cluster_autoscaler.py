@@ -40,6 +40,7 @@ _README = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cl
 # Source: kubernetes/autoscaler 55c37cd cluster-autoscaler/cloudprovider/aws/ec2_instance_types.go
 _NOT_BUILT_IN = ("g7.", "p5e.", "p6-b300.", "p6e-gb200.")
 _FLAGS = "kubernetes/autoscaler cluster-autoscaler-1.36.1 cluster-autoscaler/config/flags/flags.go"
+_STATIC_LIST = "aws-use-static-instance-list"
 # Forms <min>:<max>, <label value>:<min>:<max> and <min>:<max>:<name>.
 _RANGE = regex(r"(\d+):(\d+)")
 _GPU_RANGE = regex(r"[^:]*:(\d+):(\d+)")
@@ -103,7 +104,7 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
 
     It scales only groups that have every tag of its flag, and never creates a node in others.
 
-    Fix: Tag the group, and name this cluster in --node-group-auto-discovery.
+    Fix: Add the tags of --node-group-auto-discovery to the Auto Scaling group.
     """
     cluster = case.cluster
     autoscaler = _found(cluster)
@@ -115,15 +116,17 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
         for name in _named(tags):
             if _is_other(name, cluster):
                 text = f"cluster autoscaler looks for groups of cluster {name}, but its cluster is {cluster.name}"
-                yield Problem(autoscaler, text)
+                fix = f"Replace {name} by {cluster.name} in --{DISCOVERY}."
+                yield Problem(autoscaler, text, fix)
         for pool in case.gpu_pools:
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
             if lacking and is_named(pool, explicit) is not True:
                 tags_lacking = f"tag{'s' if len(lacking) > 1 else ''} {' and '.join(lacking)}"
                 text = f"cluster autoscaler looks for groups with {tags_lacking}, which the group doesn't have"
-                yield Problem.from_subject(
-                    pool, text, unknown=has_open_tags(pool.properties) or _may_be_named(pool, explicit)
-                )
+                added = " and ".join(f"{each}={tags[each] or 'true'}" for each in lacking)
+                fix = f"Tag the Auto Scaling group with {added}."
+                unknown = has_open_tags(pool.properties) or _may_be_named(pool, explicit)
+                yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
 
 def _may_be_named(pool: Pool, explicit: list[Named]) -> bool:
@@ -142,7 +145,10 @@ def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
             text = (
                 f"cluster autoscaler scales only group {shown}: its flags name no other group and no tags for discovery"
             )
-            yield Problem.from_subject(pool, text, unknown=answer is None)
+            bounds = f"{pool.min_nodes or 0}:{pool.max_nodes or 1}"
+            own = f"asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{case.cluster.written_name}"
+            fix = f"Add flag --{EXPLICIT}={bounds}:<group>, or use --{DISCOVERY}={own} instead."
+            yield Problem.from_subject(pool, text, fix=fix, unknown=answer is None)
 
 
 def _is_other(name: str, cluster: Cluster) -> bool:
@@ -174,7 +180,8 @@ def discovery_flag_given_twice(case: Case) -> Iterator[Problem]:
     specs = discovery_tags(autoscaler) if autoscaler else []
     if autoscaler is not None and len(specs) > 1:
         text = f"cluster autoscaler has --{DISCOVERY} {len(specs)} times, and a group must match all of them"
-        yield Problem(autoscaler, text)
+        own = f"asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{case.cluster.written_name}"
+        yield Problem(autoscaler, text, f"Set the flag once: --{DISCOVERY}={own}.")
 
 
 @rule("GPU153", "warning", source="kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/README.md")
@@ -192,7 +199,7 @@ def cluster_autoscaler_of_another_minor_version(case: Case) -> Iterator[Problem]
     runs, wanted = minor(autoscaler.version), minor(cluster.version)
     if (0, 0) not in (runs, wanted) and runs != wanted:
         text = f"cluster autoscaler {autoscaler.version} doesn't match Kubernetes {cluster.version} of the cluster"
-        yield Problem(autoscaler, text)
+        yield Problem(autoscaler, text, f"Use an image of cluster autoscaler {cluster.version}.")
 
 
 @rule(
@@ -203,15 +210,18 @@ def instance_type_that_the_built_in_list_does_not_have(case: Case) -> Iterator[P
 
     With --aws-use-static-instance-list, cluster autoscaler ignores groups of a type that isn't in the list.
 
-    Fix: Remove the flag and allow ec2:DescribeInstanceTypes.
+    Fix: Remove --aws-use-static-instance-list and allow ec2:DescribeInstanceTypes in the policy of its role.
     """
     autoscaler = _found(case.cluster)
-    if autoscaler is None or not is_true(autoscaler.flags.get("aws-use-static-instance-list")):
+    if autoscaler is None or not is_true(autoscaler.flags.get(_STATIC_LIST)):
         return
     for pool in case.gpu_pools:
         missing = [each for each in pool.instance_types if pool.is_group and each.startswith(_NOT_BUILT_IN)]
         if missing:
-            text = f"cluster autoscaler uses its built-in list of instance types, which lacks {', '.join(missing)}"
+            names = ", ".join(missing)
+            text = (
+                f"cluster autoscaler ignores the group: --{_STATIC_LIST} is true, and the built-in list lacks {names}"
+            )
             newer = autoscaler.version is None or minor(autoscaler.version) > (1, 36)
             yield Problem.from_subject(pool, text, unknown=newer or not surely_launches(pool, missing))
 
@@ -222,7 +232,7 @@ def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Prob
 
     Cluster autoscaler creates no node that would exceed its own limits, independent of the group's maximum.
 
-    Fix: Raise --max-nodes-total, --cores-total, --memory-total or --gpu-total.
+    Fix: Raise the limit in the flag.
     """
     cluster = case.cluster
     autoscaler = _found(cluster)
@@ -232,7 +242,7 @@ def limits_of_cluster_autoscaler_below_one_gpu_node(case: Case) -> Iterator[Prob
         for flag, needed, most, unit in _against(autoscaler, cluster, pool):
             if needed > most:
                 text = f"cluster autoscaler's --{flag} allows {most} {unit}, but a first node needs {needed}"
-                yield Problem.from_subject(pool, text)
+                yield Problem.from_subject(pool, text, fix=f"Raise the maximum in --{flag} to {needed} or more.")
 
 
 def _against(autoscaler: Autoscaler, cluster: Cluster, pool: Pool) -> Iterator[tuple[str, int, int, str]]:
@@ -311,12 +321,16 @@ def priority_expander_without_priorities(case: Case) -> Iterator[Problem]:
         if (each.namespace, each.name) == (space, PRIORITY_EXPANDER)
     ]
     if not maps:
-        text = f"cluster autoscaler uses --expander=priority, but ConfigMap {space}/{PRIORITY_EXPANDER} doesn't exist"
+        text = (
+            f"cluster autoscaler uses --expander=priority, but ConfigMap {space}/{PRIORITY_EXPANDER} doesn't exist, so "
+            "it chooses a group at random"
+        )
         yield Problem(autoscaler, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
     for each in maps:
         if not _has_priorities(dig(each.content, "data", "priorities")):
             text = f"ConfigMap {space}/{PRIORITY_EXPANDER}: key priorities must map numbers to lists of patterns"
-            yield Problem(each, text)
+            fix = "Write data.priorities as YAML that maps numbers to lists of regular expressions, such as 10: [.*]."
+            yield Problem(each, text, fix)
 
 
 def _has_priorities(text: object) -> bool:

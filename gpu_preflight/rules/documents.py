@@ -220,7 +220,7 @@ def namespace_that_nothing_makes(case: Case) -> Iterator[Problem]:
 
     A new cluster doesn't have the namespace, so kubectl apply rejects its objects and the first deployment fails.
 
-    Fix: Create a Team with this namespace, or apply a Namespace before the object, or use an existing namespace.
+    Fix: Apply a Namespace before the object, or use an existing one; with this library: Team.
     """
     cluster = case.cluster
     homeless: dict[tuple[str, bool], list[Object]] = {}
@@ -274,7 +274,7 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
 
     The API server doesn't know the kind and rejects the object, so the deployment fails.
 
-    Fix: Install the software, and make its objects depend on it.
+    Fix: Install the chart, and make its objects depend on it.
     """
     cluster = case.cluster
     if not cluster.shows_software:
@@ -286,13 +286,14 @@ def objects_of_software_that_nothing_installs(case: Case) -> Iterator[Problem]:
     for charts, example in first.items():
         if not is_kind_defined(example, cluster):
             message = (
-                f"{example.kind} {example.name}: the input doesn't install API group {example.group};"
+                f"{example.kind} {example.name}: the input doesn't install the CRD of {example.kind} ({example.group});"
                 f" chart {charts[0]} does"
             )
+            fix = f"Install chart {charts[0]}, and make the objects of {example.group} depend on it."
             # With plain files, a user may have installed it by hand.
             by_hand = example.origin.resource is None and not cluster.charts
             unknown, condition = by_hand or not cluster.sees_software, f"chart {charts[0]} is installed"
-            yield Problem(example, message, unknown=unknown, condition=condition)
+            yield Problem(example, message, fix, unknown=unknown, condition=condition)
 
 
 @rule("GPU208", "warning", source="https://kueue.sigs.k8s.io/docs/tasks/run/jobs/")
@@ -326,7 +327,8 @@ def two_ways_of_routing_by_zone_on_one_service(case: Case) -> Iterator[Problem]:
         spread = known_text(each.spec.get("trafficDistribution"))
         if mode is not None and spread and dig(each.spec, "selector"):
             message = (
-                f"Service {each.namespace}/{each.name}: annotation topology-mode overrides trafficDistribution {spread}"
+                f"Service {each.namespace}/{each.name}: annotation service.kubernetes.io/topology-mode overrides "
+                f"trafficDistribution {spread}"
             )
             yield Problem(each, message)
 

@@ -72,7 +72,8 @@ def security_group_that_blocks_efa_between_nodes(case: Case) -> Iterator[Problem
             if groups and lacking:
                 ways = " and ".join(_WAYS[each] for each in lacking)
                 names = ", ".join(each.path for each in groups)
-                yield Problem.from_subject(pool, f"security group {names} must allow all traffic {ways} itself for EFA")
+                text = f"security group {names} must allow all traffic {ways} itself for EFA"
+                yield Problem.from_subject(pool, f"{text}, or jobs on several nodes time out")
 
 
 def _opens(group: Any, way: str, groups: list[Any], cluster: Cluster) -> bool:
@@ -108,9 +109,9 @@ def nothing_advertises_the_efa_interfaces_of_a_pool(case: Case) -> Iterator[Prob
             reason = f": {why}" if why else ""
             have = count(pool.launch.efa_interfaces, "EFA interface")
             message = f"its nodes have {have} each, but no component advertises {EFA}{reason}"
-            yield Problem.from_subject(
-                pool, message, unknown=not plugins and not cluster.sees_programs, doubt=cluster.doubt
-            )
+            fix = next(filter(None, (miss(each, pool.taints, case.nodes(pool)).fix for each in plugins)), "")
+            unknown = not plugins and not cluster.sees_programs
+            yield Problem.from_subject(pool, message, fix=fix, unknown=unknown, doubt=cluster.doubt)
 
 
 def _miss(daemon: DaemonSet, pool: Pool, case: Case) -> str:
@@ -165,7 +166,7 @@ def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
             continue
         reservation = referred(pool.launch.reservation, case.cluster.resources)
         if reservation is None or not reservation.properties.get("PlacementGroupArn"):
-            message = "it has a placement group, but its reservation isn't in this placement group"
+            message = "it has a placement group, but its reservation isn't in this group, so launches don't use it"
             yield Problem.from_subject(pool, message, unknown=reservation is None)
 
 
@@ -186,7 +187,7 @@ def nodes_with_several_interfaces_in_public_subnets(case: Case) -> Iterator[Prob
         several = len(pool.launch.interfaces)
         if pool.is_group and several > 1 and ways_out(pool, cluster.resources) == {"internet gateway"}:
             message = f"nodes with {several} interfaces get no public address, "
-            tail = "and their subnets have only an internet gateway as the way out"
+            tail = "and their subnets have only an internet gateway, so they have no way out"
             yield Problem.from_subject(pool, message + tail, unknown=not cluster.whole or isinstance(private, Unknown))
 
 
@@ -202,7 +203,8 @@ def efa_interfaces_on_types_without_efa(case: Case) -> Iterator[Problem]:
         without = [each for each in gpu_types(pool) if not catalogue()[each].max_efa and not pool.is_group]
         if without and len(without) == len(gpu_types(pool)):
             count = pool.launch.efa_interfaces
-            message = f"{', '.join(without[:4])} has no EFA, but its node class requests EFA (interfaces: {count})"
+            names = ", ".join(without[:4])
+            message = f"{names} has no EFA, but its node class requests EFA (interfaces: {count}), so each launch fails"
             yield Problem.from_subject(pool, message)
 
 
@@ -212,8 +214,7 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
 
     NCCL then uses TCP between the nodes, which is many times slower than EFA, and the GPUs wait for the network.
 
-    Fix: Set vpc.amazonaws.com/efa in limits to the number of EFA interfaces of a node, and add EFA interfaces and the
-    chart aws-efa-k8s-device-plugin to the pool.
+    Fix: Set vpc.amazonaws.com/efa in limits to the number of EFA interfaces of a node.
     """
     if case.cluster.chart(DRANET):
         return
@@ -237,7 +238,9 @@ def job_of_several_nodes_without_efa(case: Case) -> Iterator[Problem]:
                 f"its pods communicate between nodes of {names} without EFA, of which a node has up to {most} "
                 f"interfaces: they don't request {EFA}{pools}"
             )
-            yield Problem.from_subject(workload, text, unknown=any(not row.nvswitch for row in whole))
+            limit = f"Set {EFA} in limits to the number of EFA interfaces of a node"
+            fix = "" if enabled else f"Add EFA interfaces and chart aws-efa-k8s-device-plugin to the pool. {limit}."
+            yield Problem.from_subject(workload, text, fix=fix, unknown=any(not row.nvswitch for row in whole))
 
 
 def _is_of_several_nodes(workload: Workload, case: Case) -> bool:
@@ -307,7 +310,9 @@ def nodes_outside_the_clusters_security_group(case: Case) -> Iterator[Problem]:
         groups = _security_groups(pool)
         if groups and all(_is_own(each, cluster) for each in groups) and not _can_reach_control_plane(groups, cluster):
             names = ", ".join(str(each) for each in groups)
-            message = f"its nodes have only security group {names}, not the cluster's security group"
+            message = (
+                f"its nodes have only security group {names}, not the cluster's security group, so they can't join"
+            )
             yield Problem.from_subject(pool, message, unknown=any(isinstance(each, str) for each in groups))
 
 
@@ -373,24 +378,38 @@ def efa_interface_where_the_instance_type_takes_none(case: Case) -> Iterator[Pro
     EC2 rejects the launch. If the group has several types, each type must support every interface of the launch
     template.
 
-    Fix: Give each group one type, and set the interfaces that EC2's table lists for this type.
+    Fix: Set the interfaces that EC2 documents for this type.
     """
     for pool in case.gpu_groups:
         for row in (catalogue()[name] for name in gpu_types(pool)):
-            why = _why_not(pool, row)
+            why, fix = _why_not(pool, row)
             if why:
-                yield Problem.from_subject(pool, f"{row.name} {why}", unknown=not surely_launches(pool, [row.name]))
+                text = f"{row.name} {why}"
+                yield Problem.from_subject(pool, text, fix=fix, unknown=not surely_launches(pool, [row.name]))
 
 
-def _why_not(pool: Pool, row: InstanceType) -> str | None:
+def _why_not(pool: Pool, row: InstanceType) -> tuple[str, str]:
+    """Return why a type doesn't support the interfaces, and the fix; empty texts if it does."""
     requested = [each for each in pool.launch.interfaces if each.is_efa]
     if not requested:
-        return None
+        return "", ""
     if row.max_efa == 0:
-        return "has no EFA, which the launch template requests"
+        fix = "Remove the EFA interfaces from the launch template, or use an instance type with EFA."
+        return "has no EFA, which the launch template requests", fix
     if row.max_efa is not None and len(requested) > row.max_efa:
-        return f"supports {row.max_efa} EFA interfaces, but the launch template has {len(requested)}"
-    return next((why for each in requested if (why := _why_not_there(each, row))), None)
+        text = f"supports {row.max_efa} EFA interfaces, but the launch template has {len(requested)}"
+        return text, f"Remove {len(requested) - row.max_efa} of the EFA interfaces from the launch template."
+    found = ((why, _kind_fix(each, row)) for each in requested if (why := _why_not_there(each, row)))
+    return next(found, ("", ""))
+
+
+def _kind_fix(interface: Interface, row: InstanceType) -> str:
+    """Return the types of interface that a network card supports; empty if the card doesn't exist."""
+    index = known_number(interface.card)
+    kinds = next((each.types for each in row.network_cards if each.index == index), ())
+    first = (index, known_number(interface.device)) == (0, 0)
+    possible = [each for each in kinds if not (first and each == "efa-only")]
+    return f"Set InterfaceType on network card {index} to {' or '.join(possible)}." if possible else ""
 
 
 def _why_not_there(interface: Interface, row: InstanceType) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpu_facts.quantities import quantity
+from gpu_facts.quantities import quantity, show
 from gpu_facts.refusals import did_you_mean
 from gpu_facts.storage import (
     FSX,
@@ -208,8 +208,9 @@ def file_system_of_another_zone_than_its_pods(case: Case) -> Iterator[Problem]:
         zone = subnet.properties.get("AvailabilityZone") if subnet is not None else None
         pools = case.candidate_pools(workload)
         if isinstance(zone, str) and pools and all(_is_elsewhere(each, zone) for each in pools):
-            text = f"mounts {_title(file_system)} in {zone}, but runs in {', '.join(sorted(_zones(pools)))}"
-            yield Problem.from_subject(workload, text)
+            there = ", ".join(sorted(_zones(pools)))
+            text = f"mounts {_title(file_system)} in {zone}, but runs in {there}, so access is slower and AWS bills"
+            yield Problem.from_subject(workload, f"{text} cross-zone traffic")
 
 
 def _is_elsewhere(pool: Pool, zone: str) -> bool:
@@ -235,7 +236,10 @@ def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
         if each.is_bucket and isinstance(each.handle, str):
             other = seen.setdefault(each.handle, each)
             if other.title != each.title:
-                yield Problem(each.object, f"{each.title}: {other.title} has the same volumeHandle {each.handle}")
+                text = (
+                    f"{each.title}: {other.title} has the same volumeHandle {each.handle}, so Kubernetes confuses them"
+                )
+                yield Problem(each.object, text)
 
 
 @rule("GPU403", "warning", source=f"{_DOCS}/CACHING.md")
@@ -244,14 +248,16 @@ def cache_of_a_bucket_without_a_bound(case: Case) -> Iterator[Problem]:
 
     The cache grows on the node's storage with every file that a pod reads, until kubelet evicts pods.
 
-    Fix: Set cacheEmptyDirSizeLimit next to cache: emptyDir.
+    Fix: Set cacheEmptyDirSizeLimit in volumeAttributes, for example to 100Gi.
     """
     for each in case.cluster.volumes:
         attributes, options = each.attributes, each.options
         if not each.is_bucket or attributes is None or options is None:
             continue
         if _is_cached(attributes, options) and _BOUND not in options:
-            yield Problem(each.object, f"{each.title}: its cache has no size limit and may fill the node's disk")
+            by_option = attributes.get("cache") is None
+            fix = "Add max-cache-size to mountOptions, in MiB, for example max-cache-size 102400." if by_option else ""
+            yield Problem(each.object, f"{each.title}: its cache has no size limit and may fill the node's disk", fix)
 
 
 @rule("GPU404", "warning", source="https://github.com/awslabs/mountpoint-s3-csi-driver/issues/134")
@@ -274,13 +280,13 @@ def bucket_that_the_user_of_a_pod_may_not_read(case: Case) -> Iterator[Problem]:
 
 @rule("GPU414", "error", source=f"{_DOCS}/CONFIGURATION.md")
 def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
-    """Service account that mounts a bucket has no role.
+    """Bucket is mounted with the role of a service account that has none.
 
     With authenticationSource: pod, the driver mounts with the pod's service account, and not with the role of driver or
     node. The mount is denied, and the pod stays in ContainerCreating with its GPUs.
 
     Fix: Associate a role with the service account by EKS Pod Identity, or annotate the service account with a role for
-    IRSA.
+    IRSA, or remove authenticationSource: pod from the volume to use the driver's role.
     """
     cluster = case.cluster
     for workload, claim in case.gpu_claims:
@@ -289,7 +295,11 @@ def bucket_of_a_service_account_without_a_role(case: Case) -> Iterator[Problem]:
             continue
         answer = has_role(account, cluster)
         if answer is not Answer.YES:
-            text = f"service account {'/'.join(account)} has no IAM role, but mounts {volume.title}"
+            name = "/".join(account)
+            text = (
+                f"{volume.title} has authenticationSource: pod, but service account {name} has no IAM role, so S3 "
+                "denies the mount"
+            )
             yield Problem.from_subject(workload, text, unknown=answer is Answer.UNKNOWN)
 
 
@@ -375,7 +385,8 @@ def disk_of_one_node_for_pods_on_several(case: Case) -> Iterator[Problem]:
         together = [each.per_node for each in case.verdict(workload).pools if each.answer is not Answer.NO]
         apart = bool(together) and all(each is not None and each < replicas for each in together)
         names = " and ".join(map(str, modes))
-        text = f"{replicas} pods on several nodes share {claim.title}, an EBS volume with access mode {names}"
+        share = f"{replicas} pods on several nodes share {claim.title}, an EBS volume with access mode {names}"
+        text = f"{share}, which only one node can attach"
         yield Problem.from_subject(workload, text, unknown=not apart)
 
 
@@ -412,24 +423,29 @@ def claim_that_its_volume_does_not_meet(case: Case) -> Iterator[Problem]:
         volume = claim.volume
         if claim.spec is None or volume is None:
             continue
-        for why in _differs(claim, volume, workload):
-            yield Problem.from_subject(workload, f"{claim.title} can't bind to {volume.title}: {why}")
+        for why, fix in _differs(claim, volume, workload):
+            yield Problem.from_subject(workload, f"{claim.title} can't bind to {volume.title}: {why}", fix=fix)
 
 
-def _differs(claim: Claimed, volume: PersistentVolume, workload: Workload) -> Iterator[str]:
+def _differs(claim: Claimed, volume: PersistentVolume, workload: Workload) -> Iterator[tuple[str, str]]:
+    """Yield how a claim and its volume differ, and the fix."""
     ours, theirs = (claim.spec or {}).get("storageClassName"), volume.class_name
     if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
-        yield f"the volume's class is {theirs or 'empty'}, but the claim's class is {ours or 'empty'}"
+        text = f"the volume's class is {theirs or 'empty'}, but the claim's class is {ours or 'empty'}"
+        yield text, "Give claim and volume the same storageClassName."
     offered = volume.object.spec.get("accessModes")
     if isinstance(offered, list) and (lacking := [each for each in claim.modes if each not in offered]):
-        yield f"the volume doesn't support access mode {', '.join(map(str, lacking))}"
+        modes = ", ".join(map(str, lacking))
+        yield f"the volume doesn't support access mode {modes}", f"Use an access mode of the volume instead of {modes}."
     has = quantity("memory", dig(volume.object.spec, "capacity", "storage"))
     if claim.size is not None and has is not None and claim.size > has:
-        yield "the claim requests more than the volume's capacity"
+        text = f"the claim requests {show('memory', claim.size)}, but the volume has {show('memory', has)}"
+        yield text, f"Set the claim's request of storage to {show('memory', has)} or less."
     name, space = (known_text(volume.claim.get(key)) for key in ("name", "namespace"))
     space = space or workload.namespace
     if name and claim.name and (space, name) != (workload.namespace, claim.name):
-        yield f"the volume is reserved for claim {space}/{name}"
+        text = f"the volume is reserved for claim {space}/{name}"
+        yield text, f"Set claimRef of the volume to {workload.namespace}/{claim.name}, or create another volume."
 
 
 @rule("GPU326", "warning", source=_VOLUMES)

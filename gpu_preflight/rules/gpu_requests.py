@@ -158,7 +158,7 @@ def daemonset_that_asks_for_gpus(case: Case) -> Iterator[Problem]:
 
     Autoscalers create no node for a DaemonSet, and its pod takes a GPU of every node from the workloads.
 
-    Fix: Remove the GPU resource from monitoring pods; run workloads as Deployment or Job.
+    Fix: Remove the resource from limits if the pods only monitor GPUs. Otherwise use a Deployment or a Job.
     """
     for daemon in case.cluster.objects_of_kind("DaemonSet"):
         requested = {
@@ -237,7 +237,13 @@ def claimed_device_class_that_nothing_installs(case: Case) -> Iterator[Problem]:
             absent = [name for name in names if name and name not in known and _is_absent(name, cluster)]
             if absent and len(absent) == len(names):
                 text = f"{claim.kind} {claim.name}: no driver in the input installs DeviceClass {absent[0]}"
-                yield Problem(claim, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
+                chart, fix = claims_chart(cluster), ""
+                if chart is not None:
+                    text += f", because resources.gpus.enabled of chart {chart.name} is off"
+                    fix = (
+                        "Set resources.gpus.enabled: true and gpuResourcesEnabledOverride: true in the chart's values."
+                    )
+                yield Problem(claim, text, fix, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 def _is_absent(name: str, cluster: Cluster) -> bool:

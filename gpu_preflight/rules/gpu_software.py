@@ -25,7 +25,7 @@ from gpu_preflight.model.pod import read_pod_template
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.devices import built_in_device_manager, claim_drivers, claims_chart
 from gpu_preflight.node.gpu_pools import may_launch_unknown_types
-from gpu_preflight.node.nodes import FEATURE_WORKERS, miss, reaches
+from gpu_preflight.node.nodes import FEATURE_WORKERS, Miss, miss, reaches
 from gpu_preflight.reading.eksctl.recognition import configs
 from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, is_true, known_number, mapping
@@ -46,6 +46,13 @@ _FAIL = ("FAIL_ON_INIT_ERROR", "--fail-on-init-error")
 # Source: aws/eks-node-monitoring-agent v1.7.0 charts/eks-node-monitoring-agent/templates/dcgm-daemonset.yaml
 _ENGINE, _ENGINE_PORT = "nv-hostengine", 5555
 _OF_OPERATOR = "nvidia-dcgm"
+# The values of charts with the tolerations of Node Feature Discovery's worker.
+# Source: values.yaml of NVIDIA/k8s-device-plugin v0.20.0 and NVIDIA/gpu-operator v26.7.0
+_WORKER_TOLERATIONS = {
+    DEVICE_PLUGIN: "nfd.worker.tolerations",
+    GPU_OPERATOR: "node-feature-discovery.worker.tolerations",
+    "node-feature-discovery": "worker.tolerations",
+}
 
 
 def _value(chart: Chart, *path: str) -> Any:
@@ -62,44 +69,60 @@ def values_that_nvidias_chart_refuses(case: Case) -> Iterator[Problem]:
 
     Helm renders no objects, and the deployment fails.
 
-    Fix: Set only one of the two values, or add the missing value that the message names.
+    Fix: Set only one of two values that exclude each other, or add the missing value.
     """
     cluster = case.cluster
     checks = {DEVICE_PLUGIN: _plugin, GPU_OPERATOR: _operator, DRA_DRIVER: _dra}
     for chart in cluster.charts:
-        for message in checks[chart.name](chart) if chart.name in checks else ():
-            yield Problem(chart, f"chart {chart.name}: {message}")
+        for message, fix in checks[chart.name](chart) if chart.name in checks else ():
+            yield Problem(chart, f"chart {chart.name}: {message}", fix)
     policies = [each for each in cluster.objects_of_kind("ClusterPolicy", "GPUCluster") if each.group == "nvidia.com"]
     if len({each.kind for each in policies}) > 1:
         names = " and ".join(f"{each.kind} {each.name}" for each in policies)
-        yield Problem(policies[0], f"{names} exclude each other, but both are in the cluster")
+        text = f"{names} exclude each other, but both are in the cluster"
+        yield Problem(policies[0], text, "Remove one of the two objects.")
 
 
-def _plugin(chart: Chart) -> Iterator[str]:
+def _plugin(chart: Chart) -> Iterator[tuple[str, str]]:
+    """Yield why the chart rejects its values, and the fix."""
     if chart.namespace == "default" and not _value(chart, "allowDefaultNamespace"):
-        yield "rejects namespace default, in which it is installed"
+        yield (
+            "rejects namespace default, in which it is installed",
+            "Install the chart into another namespace, or set allowDefaultNamespace: true.",
+        )
     maps = mapping(_value(chart, "config", "map"))
     if maps and _value(chart, "config", "name"):
-        yield "config.name and config.map exclude each other, but both are set"
+        text = "config.name and config.map exclude each other, but both are set"
+        yield text, "Remove config.name or config.map from the values."
     chosen = _value(chart, "config", "default") or "default" in maps or _value(chart, "config", "fallbackStrategies")
     if len(maps) > 1 and not chosen:
-        yield f"config.default must name an entry of config.map: {', '.join(repr(str(name)) for name in maps)}"
+        names = ", ".join(repr(str(name)) for name in maps)
+        yield f"config.default must name an entry of config.map: {names}", f"Set config.default to one of {names}."
 
 
-def _operator(chart: Chart) -> Iterator[str]:
+def _operator(chart: Chart) -> Iterator[tuple[str, str]]:
     if is_true(_value(chart, "gpuCluster", "deployCR")) and _value(chart, "clusterPolicy", "deployCR") in (None, True):
-        yield "gpuCluster.deployCR and clusterPolicy.deployCR exclude each other, but both are on"
+        yield (
+            "gpuCluster.deployCR and clusterPolicy.deployCR exclude each other, but both are on",
+            "Set clusterPolicy.deployCR: false to use DRA, or remove gpuCluster.deployCR to use the device plugin.",
+        )
     config = mapping(_value(chart, "devicePlugin", "config"))
     if is_true(config.get("create")) and not (config.get("name") and config.get("data")):
-        yield "devicePlugin.config.create needs devicePlugin.config.name and devicePlugin.config.data"
+        yield (
+            "devicePlugin.config.create needs devicePlugin.config.name and devicePlugin.config.data",
+            "Set devicePlugin.config.name and devicePlugin.config.data.",
+        )
     if is_true(_value(chart, "cdi", "nriPluginEnabled")) and _value(chart, "toolkit", "enabled") is False:
-        yield "cdi.nriPluginEnabled needs the toolkit, which is off"
+        yield "cdi.nriPluginEnabled is on and needs toolkit.enabled: true", "Set cdi.nriPluginEnabled: false."
 
 
-def _dra(chart: Chart) -> Iterator[str]:
+def _dra(chart: Chart) -> Iterator[tuple[str, str]]:
     on = _value(chart, "resources", "gpus", "enabled") in (None, True)
     if on and _value(chart, "gpuResourcesEnabledOverride") in (None, False):
-        yield "resources.gpus.enabled is on and needs gpuResourcesEnabledOverride: true"
+        yield (
+            "resources.gpus.enabled is on and needs gpuResourcesEnabledOverride: true",
+            "Set gpuResourcesEnabledOverride: true, or resources.gpus.enabled: false if the driver only manages IMEX.",
+        )
 
 
 @rule(
@@ -111,13 +134,15 @@ def gpu_operator_on_an_unsupported_operating_system(case: Case) -> Iterator[Prob
     The operator works with driver and toolkit off, as AWS documents. NVIDIA's support matrix lists neither AL2023 nor
     Bottlerocket.
 
-    Fix: Clarify whom you ask for support, or install the device plugin and DCGM exporter without the operator.
+    Fix: Install charts nvidia-device-plugin and dcgm-exporter instead of the operator, or accept that NVIDIA may not
+    support the operator on these nodes.
     """
     chart = case.cluster.chart(GPU_OPERATOR)
-    names = [pool.name for pool in case.gpu_pools if pool.operating_system in _UNSUPPORTED]
-    if chart is not None and names:
-        systems = " or ".join(_SYSTEM_NAMES[each] for each in _UNSUPPORTED)
-        text = f"chart {GPU_OPERATOR}: NVIDIA doesn't list {systems} as supported, which pool {', '.join(names)} uses"
+    pools = [pool for pool in case.gpu_pools if pool.operating_system in _UNSUPPORTED]
+    if chart is not None and pools:
+        systems = " and ".join(dict.fromkeys(_SYSTEM_NAMES[each.operating_system or ""] for each in pools))
+        names = ", ".join(each.name for each in pools)
+        text = f"chart {GPU_OPERATOR}: pool {names} uses {systems}, which NVIDIA doesn't list as supported"
         yield Problem(chart, text)
 
 
@@ -128,18 +153,29 @@ def node_feature_discovery_kept_off_the_gpu_nodes(case: Case) -> Iterator[Proble
     The worker in the device plugin's chart tolerates only nvidia.com/gpu=present, so Node Feature Discovery adds no
     hardware labels. Before version 0.19, GPU feature discovery adds none either.
 
-    Fix: Set nfd.worker.tolerations to {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}.
+    Fix: Add a toleration for each taint of the pool, or the labels that the worker selects to the pool's nodes.
     """
     workers = [each for each in case.cluster.daemon_sets if each.name.endswith(FEATURE_WORKERS)]
     for pool in case.gpu_pools:
         if workers and all(case.reaches(each, pool) is Answer.NO for each in workers):
-            text = f"DaemonSet {workers[0].name} doesn't run on its nodes, so they get no labels {NODE_FEATURE}..."
-            yield Problem(workers[0], f"pool {pool.name}: {text}")
+            found = miss(workers[0], pool.taints, case.nodes(pool))
+            text = found.text or f"DaemonSet {workers[0].name} doesn't run on its nodes"
+            fix = _worker_fix(found, case.cluster) if found.taints else found.fix
+            yield Problem(workers[0], f"pool {pool.name}: {text}, so its nodes get no labels {NODE_FEATURE}*", fix)
+
+
+def _worker_fix(found: Miss, cluster: Cluster) -> str:
+    """Return how the worker gets the missing tolerations, with the path of the value in its chart."""
+    chart = next((each.name for each in cluster.charts if each.origin == found.daemon.origin), "")
+    path = _WORKER_TOLERATIONS.get(chart)
+    where = f"value {path} of chart {chart}" if path else f"spec.template.spec.tolerations of {found.daemon.name}"
+    entries = (f"{{key: {each.key}, operator: Exists, effect: {each.effect}}}" for each in found.taints)
+    return f"Add {' and '.join(entries)} to {where}, which is a list."
 
 
 @rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")
 def misspelt_switch_of_a_chart(case: Case) -> Iterator[Problem]:
-    """Switch of a chart is misspelled.
+    """Value of a chart is named enable instead of enabled.
 
     The chart has no schema. It ignores the value and keeps its default, which may be the opposite.
 
@@ -213,7 +249,8 @@ def nothing_advertises_the_gpus_of_a_pool(case: Case) -> Iterator[Problem]:
 def _fix_of_miss(case: Case, pool: Pool) -> str:
     """Return the fix that makes an installed plugin run on a pool; empty if no plugin is installed."""
     fixes = (miss(each, pool.taints, case.nodes(pool)).fix for each in _plugins(case.cluster))
-    return next(filter(None, fixes), "")
+    off = _chart_without_plugin(case.cluster)
+    return next(filter(None, fixes), f"Set devicePlugin.enabled: true in the values of chart {off}." if off else "")
 
 
 def _reaches_as_read(case: Case, pool: Pool) -> bool:
@@ -226,11 +263,16 @@ def _why_nobody(case: Case, pool: Pool) -> str:
     cluster = case.cluster
     if misses := _misses(case, pool):
         return f"no component advertises {GPU} on its nodes: {'; '.join(misses)}"
-    for name in (GPU_OPERATOR, DEVICE_PLUGIN):
-        chart = cluster.chart(name)
-        if chart and dig(chart.values, "devicePlugin", "enabled") in (False, "false"):
-            return f"no component advertises {GPU} on its nodes: devicePlugin.enabled of chart {name} is false"
+    if name := _chart_without_plugin(cluster):
+        return f"no component advertises {GPU} on its nodes: devicePlugin.enabled of chart {name} is false"
     return f"no component that runs on its nodes advertises {GPU}"
+
+
+def _chart_without_plugin(cluster: Cluster) -> str:
+    """Return the chart whose device plugin is off; empty if there is none."""
+    charts = filter(None, map(cluster.chart, (GPU_OPERATOR, DEVICE_PLUGIN)))
+    off = (each.name for each in charts if dig(each.values, "devicePlugin", "enabled") in (False, "false"))
+    return next(off, "")
 
 
 def _misses(case: Case, pool: Pool) -> list[str]:
@@ -245,17 +287,23 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
 
     Both register the same GPUs with kubelet, so pods get GPUs that other pods already have.
 
-    Fix: Keep one, and exclude the pool from the other by node affinity.
+    Fix: Remove one of them, or exclude the pool's nodes from its DaemonSet by node affinity.
     """
     by_eksctl = _plugins_by_default(case.cluster)
     for pool in case.gpu_pools:
         names = [name for name, answer in _managers(case, pool) if answer is Answer.YES]
         names += [each.name for each in claim_drivers(case.cluster) if case.reaches(each, pool) is Answer.YES]
         if len(names) > 1:
-            yield Problem.from_subject(pool, f"{' and '.join(names)} both advertise the GPUs of its nodes")
+            text = f"{' and '.join(names)} both advertise the GPUs of its nodes, so two pods may get the same GPU"
+            built_in = built_in_device_manager(pool) is not None
+            fix = f"Exclude the pool's nodes from DaemonSet {names[1]} by node affinity." if built_in else ""
+            yield Problem.from_subject(pool, text, fix=fix)
         elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
-            text = f"{names[0]} and eksctl's default device plugin both advertise the GPUs of its nodes"
-            fix = "Pass --install-nvidia-plugin=false to eksctl, or remove the other."
+            text = (
+                f"{names[0]} and eksctl's default device plugin both advertise the GPUs of its nodes, so two pods may "
+                "get the same GPU"
+            )
+            fix = f"Pass --install-nvidia-plugin=false to eksctl, or remove {names[0]}."
             yield Problem.from_subject(pool, text, fix=fix, unknown=True)
 
 
@@ -318,9 +366,10 @@ def device_plugin_in_a_namespace_that_forbids_it(case: Case) -> Iterator[Problem
         found += [each for each in cluster.objects_of_kind("DaemonSet") if _advertises(each, cluster)]
         for each in found:
             if each.namespace == namespace.name:
+                kind = "chart" if isinstance(each, Chart) else each.kind
                 text = (
-                    f"{each.name} is in namespace {each.namespace}, whose Pod Security level {level} forbids its host "
-                    "paths"
+                    f"{kind} {each.name} is in namespace {each.namespace}, whose Pod Security level {level} forbids "
+                    "its host paths, so it has no pods"
                 )
                 yield Problem(each, text)
 
@@ -336,7 +385,7 @@ def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]
     Versions 0.19.0 to 0.19.2 mount every InfiniBand device into each GPU pod. This conflicts with the EFA device
     plugin, so pods that request EFA may fail.
 
-    Fix: Use 0.19.3 or newer, or set mofedEnabled to false.
+    Fix: Use 0.19.3 or newer, or set mofedEnabled: false in the values of the chart.
     """
     cluster = case.cluster
     if not any(EFA in each.advertises for each in cluster.daemon_sets):
@@ -350,7 +399,11 @@ def device_plugin_that_takes_the_devices_of_efa(case: Case) -> Iterator[Problem]
             words = " ".join(map(str, container.words))
             off = container.env.get("MOFED_ENABLED") == "false" or "--mofed-enabled=false" in words
             if version in _GREEDY and not off:
-                yield Problem(daemon, f"DaemonSet {daemon.name} {version} {_EFA_CONFLICT}")
+                fix = (
+                    'Use 0.19.3 or newer, or set environment variable MOFED_ENABLED to "false" in container '
+                    f"{container.name}."
+                )
+                yield Problem(daemon, f"DaemonSet {daemon.name} {version} {_EFA_CONFLICT}", fix)
 
 
 @rule("GPU364", "warning", source="https://github.com/eksctl-io/eksctl/pull/8859")
@@ -371,9 +424,11 @@ def device_plugin_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
         open_ones = [each.name for each in reached if may_launch_unknown_types(each)]
         names = [each.name for each in reached if not may_launch_unknown_types(each)]
         if names:
-            yield Problem(daemon, f"DaemonSet {daemon.name} also runs on pool {', '.join(names)}, which has no GPUs")
+            where = f"pool {', '.join(names)}, which has no GPUs"
+            yield Problem(daemon, f"DaemonSet {daemon.name} also runs on {where}, and crash-loops there")
         if open_ones:
-            text = f"DaemonSet {daemon.name} also runs on pool {', '.join(open_ones)}, whose types aren't known"
+            where = f"pool {', '.join(open_ones)}, whose types aren't known"
+            text = f"DaemonSet {daemon.name} also runs on {where}, and crash-loops on nodes without GPUs"
             yield Problem(daemon, text, unknown=True)
 
 
@@ -393,7 +448,7 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
     The node monitoring agent's engine uses port 5555 of the node. A second engine doesn't start there, or takes over
     its profiling counters.
 
-    Fix: Set dcgm.enabled of the GPU Operator to false, or exclude these nodes from the other engine.
+    Fix: Exclude the pool's nodes from the other DaemonSet by node affinity, or remove it.
     """
     agents = [each for each in case.cluster.daemon_sets if each.name == DCGM_SERVER]
     engines = [each for each in case.cluster.daemon_sets if each not in agents and _is_engine(each)]
@@ -402,9 +457,10 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
         for agent in agents:
             if here and case.reaches(agent, pool) is not Answer.NO:
                 names = " and ".join([agent.name, *(each.name for each in here)])
-                yield Problem.from_subject(
-                    pool, f"{names} each run a DCGM host engine on its nodes, but only one can use port {_ENGINE_PORT}"
-                )
+                text = f"{names} each run a DCGM host engine on its nodes, but only one can use port {_ENGINE_PORT}"
+                operators = all(each.name == _OF_OPERATOR for each in here)
+                fix = f"Set dcgm.enabled: false in the values of chart {GPU_OPERATOR}." if operators else ""
+                yield Problem.from_subject(pool, text, fix=fix)
 
 
 def _is_engine(daemon: DaemonSet) -> bool:

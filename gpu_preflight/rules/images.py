@@ -35,7 +35,7 @@ from gpu_preflight.cluster.images import (
     pool_driver_branches,
     pool_image,
 )
-from gpu_preflight.cluster.pools import is_given
+from gpu_preflight.cluster.pools import is_given, is_of_eksctl
 from gpu_preflight.cluster.software import operator_installs
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
@@ -46,9 +46,7 @@ from gpu_preflight.reading.unknown import dig, known_text
 from gpu_preflight.rule import Problem, rule
 
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
-_ALIAS = (
-    f"Select the image by an alias, such as al2023@{NEWEST_WITHOUT_FAULT}, or name the parameter of the variant nvidia."
-)
+_ALIAS = f"Set spec.amiSelectorTerms of the EC2NodeClass to [{{alias: al2023@{NEWEST_WITHOUT_FAULT}}}]."
 # The last minor version with Amazon Linux 2 is the one before.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html (2026-08)
 _WITHOUT_AMAZON_LINUX_2 = (1, 33)
@@ -62,6 +60,7 @@ _SHORT = regex(r"\bcu(\d{2})(\d)\b")
 _DEFAULT_RUNTIME = regex(r"default_runtime_name\s*=\s*[\"']([\w.-]+)[\"']")
 _NVIDIA_RUNTIME = regex(r"runtimes\.[\"']?nvidia[\"']?[\].]")
 _CHARTS = (DEVICE_PLUGIN, DCGM_EXPORTER)
+_WITHOUT_CLASS = "but the cluster has no such RuntimeClass, so the API server rejects its pods"
 # The field of a node class that selects the image.
 _TERMS = "spec.amiSelectorTerms"
 
@@ -88,9 +87,27 @@ def image_without_nvidia_driver_on_gpu_instances(case: Case) -> Iterator[Problem
             )
             elsewhere = operator is Answer.UNKNOWN or bool(case.cluster.objects_of_kind("ClusterPolicy"))
             unknown = elsewhere or not surely_launches(pool, types)
-            fix, of_class = _ALIAS if selected else "", pool.node_class if selected else None
+            fix, of_class = _image_fix(pool, case.cluster), pool.node_class if selected else None
             problem = Problem.from_subject(pool, f"{gets}, which has no NVIDIA driver", fix=fix, unknown=unknown)
             yield problem.in_object(of_class, _TERMS)
+
+
+def _image_fix(pool: Pool, cluster: Cluster) -> str:
+    """Return how a pool gets an AL2023 image of EKS that fits its instance types."""
+    if pool.kind == "karpenter":
+        return _ALIAS
+    if is_of_eksctl(pool):
+        return "Set amiFamily: AmazonLinux2023 in the node group and remove ami. eksctl then selects the image."
+    written = known_text(pool.properties.get("AmiType")) or str(pool_image(pool))
+    architectures = {each.architecture for each in _rows(pool)}
+    arm = "arm64" in architectures if architectures else "arm64" in written.lower().replace("arm_64", "arm64")
+    variant = "nvidia" if architectures else "standard"
+    if pool.kind == "managed":
+        return f"Set AmiType to AL2023_{'ARM' if arm else 'x86'}_64_{variant.upper()}."
+    version = _version(cluster, pool) or "<version>"
+    cpu = "arm64" if arm else "x86_64"
+    path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{cpu}/{variant}/recommended/image_id"
+    return f"Set ImageId of the launch template to the value of SSM parameter {path}."
 
 
 @rule("GPU470", "error", source="https://github.com/bottlerocket-os/bottlerocket-kernel-kit/pull/321")
@@ -99,7 +116,7 @@ def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
 
     Loading the driver fails, and the boot stops before kubelet starts. The node never joins the cluster.
 
-    Fix: Set AmiType to BOTTLEROCKET_x86_64 or BOTTLEROCKET_ARM_64 for these nodes, or use an alias in the EC2NodeClass.
+    Fix: Use the Bottlerocket image without NVIDIA's driver for these nodes, for example AmiType BOTTLEROCKET_x86_64.
     """
     for pool in case.cluster.pools:
         answer = nodes_never_join(pool)
@@ -107,7 +124,18 @@ def nvidia_image_of_bottlerocket_without_a_gpu(case: Case) -> Iterator[Problem]:
             types = ", ".join(types_without_gpus(pool)) or "no allowed instance type"
             has = "has no NVIDIA GPU" if pool.is_group else "has an NVIDIA GPU"
             text = f"{types} {has}, but the image loads NVIDIA's driver at boot, so nodes never join"
-            yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
+            yield Problem.from_subject(pool, text, fix=_plain_fix(pool), unknown=answer is Answer.UNKNOWN)
+
+
+def _plain_fix(pool: Pool) -> str:
+    """Return how instances without GPUs get a Bottlerocket image without the driver."""
+    if pool.kind == "karpenter":
+        return "Set spec.amiSelectorTerms of the EC2NodeClass to an alias, such as [{alias: bottlerocket@v1.68.0}]."
+    if gpu_types(pool):
+        return "Create one node group for the types with NVIDIA GPUs, and another one for the types without."
+    named = known_text(pool.properties.get("AmiType")) or ""
+    by_id = "Use the image of the SSM parameter for Bottlerocket without -nvidia in its path."
+    return f"Set AmiType to {named.replace('_NVIDIA', '')}." if "_NVIDIA" in named else by_id
 
 
 @rule("GPU002", "error", source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html")
@@ -116,14 +144,22 @@ def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
 
     EKS rejects the node group, or the instance doesn't boot.
 
-    Fix: Choose the image for the instance type's architecture, and create one pool per architecture.
+    Fix: Create one pool for the x86_64 types and another one for the arm64 types, each with its own image.
     """
     for pool in case.gpu_groups:
         image = image_architecture(pool)
         wrong = [each.name for each in _rows(pool) if image and each.architecture != image]
         if wrong:
-            text = f"the node image is for {image}, but {', '.join(wrong)} has another CPU architecture"
-            yield Problem.from_subject(pool, text, unknown=not surely_launches(pool, wrong))
+            other = "arm64" if image == "x86_64" else "x86_64"
+            text = f"the node image is for {image}, but the CPU of {', '.join(wrong)} is {other}"
+            fix = f"Use an image for {other}, or instance types with {image} CPUs."
+            if "AmiType" in pool.properties and len(wrong) == len(_rows(pool)):
+                ami_type = str(pool.properties["AmiType"])
+                fitting = (
+                    ami_type.replace("x86_64", "ARM_64") if other == "arm64" else ami_type.replace("ARM_64", "x86_64")
+                )
+                fix = f"Set AmiType to {fitting}."
+            yield Problem.from_subject(pool, text, fix=fix, unknown=not surely_launches(pool, wrong))
         elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
             yield Problem.from_subject(pool, f"one node image can't run on both CPU architectures of {types}")
@@ -140,7 +176,7 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
     AWS published the last Amazon Linux 2 image on 2025-11-26, for Kubernetes 1.32. EKS finds no image and creates no
     node.
 
-    Fix: Set AmiType to AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA; CDK's Nodegroup defaults to AL2.
+    Fix: Set AmiType to AL2023_x86_64_NVIDIA for GPU nodes, or to AL2023_x86_64_STANDARD for other nodes.
     """
     cluster = case.cluster
     for pool in cluster.pools:
@@ -149,8 +185,7 @@ def amazon_linux_2_image_for_a_kubernetes_version_that_has_none(case: Case) -> I
             runs = f"Kubernetes {version}" if version else "Kubernetes 1.33 and later"
             message = f"its nodes need an Amazon Linux 2 image, but AWS published none for {runs}"
             field = "AmiType" if "AmiType" in pool.properties else ""
-            # Only a node group has an AmiType.
-            fix = f"Set amiSelectorTerms to alias al2023@{NEWEST_WITHOUT_FAULT}." if pool.kind == "karpenter" else ""
+            fix = _image_fix(pool, cluster)
             problem = Problem.from_subject(pool, message, fix=fix, unknown=version is None, field=field)
             yield problem.in_object(pool.node_class, _TERMS)
 
@@ -172,7 +207,7 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
 
     The node becomes Ready, but the driver doesn't find the GPU, so no component advertises it.
 
-    Fix: Use a newer release. AL2023 from v20260917 and most variants of Bottlerocket 1.68 contain two driver branches.
+    Fix: Use AL2023 release v20260917 or later, which contains driver branches 580 and 595.
     """
     for pool in case.gpu_pools:
         if not _is_of_eks(pool):
@@ -208,7 +243,7 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
 
     A later release fixes the fault. Nodes that boot this release have it.
 
-    Fix: Use a later release, or let EKS choose the release.
+    Fix: Use a later release: remove ReleaseVersion from the node group, or change the alias in the EC2NodeClass.
     """
     gpu_pools = {id(each) for each in case.gpu_pools}
     for pool in case.cluster.pools:
@@ -216,7 +251,9 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
             if not each.gpu_only or id(pool) in gpu_pools:
                 text = f"node image release {ami_release(pool)} has a fault: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
-                yield Problem.from_subject(pool, text, unknown=some).in_object(pool.node_class, _TERMS)
+                newest = "Remove ReleaseVersion, so EKS uses the newest release." if pool.kind == "managed" else ""
+                fix = _ALIAS if pool.kind == "karpenter" else newest
+                yield Problem.from_subject(pool, text, fix=fix, unknown=some).in_object(pool.node_class, _TERMS)
 
 
 def _describe_fix(fault: Fault) -> str:
@@ -265,7 +302,9 @@ def image_release_of_another_kubernetes_version(case: Case) -> Iterator[Problem]
         runs = known_text(version) if version is not None else cluster.version if cluster.whole else None
         if release and runs and release[0] != runs:
             named = pool.properties["ReleaseVersion"]
-            yield Problem.from_subject(pool, f"node image release {named} doesn't fit Kubernetes {runs}")
+            text = f"node image release {named} is for Kubernetes {release[0]}, but the group has Kubernetes {runs}"
+            fix = f"Remove ReleaseVersion, or set it to a release of Kubernetes {runs}."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU503", "error", source="https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md")
@@ -274,7 +313,7 @@ def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
 
     Karpenter finds no image for the alias, or EKS rejects the node group, so no node is created.
 
-    Fix: Use a release from the changelog of awslabs/amazon-eks-ami, or remove ReleaseVersion.
+    Fix: Remove ReleaseVersion, or use a release from the changelog of awslabs/amazon-eks-ami.
     """
     for pool in case.cluster.pools:
         date = release_date(ami_release(pool)) if pool.operating_system == "al2023" else None
@@ -285,7 +324,8 @@ def image_release_that_was_never_published(case: Case) -> Iterator[Problem]:
             text = (
                 f"node image release {ami_release(pool)} doesn't exist: the first AL2023 release {variant}is v{first}"
             )
-            yield Problem.from_subject(pool, text).in_object(pool.node_class, _TERMS)
+            fix = _ALIAS if pool.kind == "karpenter" else ""
+            yield Problem.from_subject(pool, text, fix=fix).in_object(pool.node_class, _TERMS)
 
 
 def _release(pool: Pool) -> tuple[str, str] | None:
@@ -383,9 +423,12 @@ def runtime_of_containerd_changed_on_gpu_nodes(case: Case) -> Iterator[Problem]:
         default = _DEFAULT_RUNTIME.search(written)
         if default and default.group(1) != "nvidia":
             message = f"the NodeConfig sets containerd's default runtime to {default.group(1)} instead of nvidia"
-            yield Problem.from_subject(pool, message)
+            yield Problem.from_subject(pool, f"{message}, so containers have no GPUs")
         elif _NVIDIA_RUNTIME.search(written):
-            yield Problem.from_subject(pool, "the NodeConfig replaces the node image's containerd runtime nvidia")
+            message = (
+                "the NodeConfig replaces the node image's containerd runtime nvidia, so containers may have no GPUs"
+            )
+            yield Problem.from_subject(pool, message)
 
 
 @rule("GPU019", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -403,10 +446,10 @@ def daemonset_with_a_runtimeclass_that_does_not_exist(case: Case) -> Iterator[Pr
     for chart in cluster.charts:
         name = known_text(chart.values.get("runtimeClassName")) if chart.name in _CHARTS else None
         if name and name not in known:
-            message = f"chart {chart.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
+            message = f"chart {chart.name}: runtimeClassName is {name}, {_WITHOUT_CLASS}"
             yield Problem(chart, message)
     for daemon in cluster.objects_of_kind("DaemonSet"):
         name = read_pod_template(daemon).runtime_class
         if name and name not in known:
-            message = f"DaemonSet {daemon.name}: runtimeClassName is {name}, but the cluster has no such RuntimeClass"
+            message = f"DaemonSet {daemon.name}: runtimeClassName is {name}, {_WITHOUT_CLASS}"
             yield Problem(daemon, message)

@@ -68,22 +68,28 @@ def karpenter_with_a_feature_switched_off_that_a_pool_needs(case: Case) -> Itera
 
     Karpenter ignores the object or the field, and its pods stay Pending.
 
-    Fix: Set the gate to true in settings.featureGates of the chart.
+    Fix: Set the feature gate to true in the values of chart karpenter.
     """
     cluster = case.cluster
     karpenter_pools = [each for each in gpu_node_pools(cluster) if each.kind == "karpenter"]
     overlays = cluster.objects_of_kind("NodeOverlay")
     if overlays and feature_gate(cluster, "nodeOverlay", default=False) is Answer.NO:
         text = f"NodeOverlay {overlays[0].name}: Karpenter ignores it, because featureGates.nodeOverlay is off"
-        yield Problem(overlays[0], text)
+        yield Problem(overlays[0], text, _gate_fix("nodeOverlay"))
     for pool in karpenter_pools:
         if (
             pool.properties.get("replicas") is not None
             and feature_gate(cluster, "staticCapacity", default=False) is Answer.NO
         ):
-            yield Problem.from_subject(pool, "sets replicas, but featureGates.staticCapacity is off")
+            text = "sets replicas, but featureGates.staticCapacity is off, so Karpenter ignores them"
+            yield Problem.from_subject(pool, text, fix=_gate_fix("staticCapacity"))
         if _wants_reserved(pool) and feature_gate(cluster, "reservedCapacity", default=True) is Answer.NO:
-            yield Problem.from_subject(pool, "allows reserved capacity, but featureGates.reservedCapacity is off")
+            text = "allows reserved capacity, but featureGates.reservedCapacity is off, so Karpenter uses none"
+            yield Problem.from_subject(pool, text, fix=_gate_fix("reservedCapacity"))
+
+
+def _gate_fix(gate: str) -> str:
+    return f"Set settings.featureGates.{gate}: true in the values of chart karpenter."
 
 
 @rule(
@@ -99,7 +105,7 @@ def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
     for each in case.overlays_in_conflict:
         text = f"NodeOverlay {each.overlay.name}: sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"
         text += f", but NodeOverlay {each.other.name} with the same weight sets it too"
-        yield Problem(each.overlay, text)
+        yield Problem(each.overlay, f"{text}, so Karpenter ignores this one")
 
 
 def _instance_type_suffix(labels: Labels) -> str:
@@ -132,7 +138,11 @@ def spot_gpus_without_interruption_queue(case: Case) -> Iterator[Problem]:
         return
     spot = [each.name for each in gpu_node_pools(cluster) if each.kind == "karpenter" and _takes_spot(each)]
     if spot:
-        text = f"Karpenter has no interruption queue, but pool {', '.join(spot)} may run on spot"
+        names = ", ".join(spot)
+        text = (
+            f"Karpenter has no interruption queue, but pool {names} may run on spot, so its pods end without notice "
+            "when EC2 reclaims a node"
+        )
         yield Problem(chart, text)
 
 
@@ -187,8 +197,8 @@ def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Proble
 
     Karpenter logs an error again and again, and doesn't drain nodes before EC2 reclaims them.
 
-    Fix: Set settings.interruptionQueue to the name of the queue, and allow sqs:GetQueueUrl, sqs:ReceiveMessage and
-    sqs:DeleteMessage on it.
+    Fix: Allow sqs:GetQueueUrl, sqs:ReceiveMessage and sqs:DeleteMessage on this queue in the policy of Karpenter's
+    role, or correct settings.interruptionQueue.
     """
     cluster = case.cluster
     name = option(cluster, "interruptionQueue")
@@ -199,12 +209,14 @@ def interruption_queue_that_karpenter_cannot_read(case: Case) -> Iterator[Proble
         if queue is not None and isinstance(name, Unknown) and name.attribute != "QueueName":
             what = name.attribute or "URL"
             text = f"Karpenter: settings.interruptionQueue must be the name of {queue.path}, got its {what}"
-            yield Problem(karpenter, text)
+            yield Problem(karpenter, text, "Set settings.interruptionQueue to Fn::GetAtt QueueName of the queue.")
             continue
         role = resolve_role(identity(karpenter, cluster), cluster.resources)
         denied = [each for each in _CALLS if role and allows(role, each, cluster.resources) is Answer.NO]
         if denied:
-            yield Problem(karpenter, f"Karpenter: its role doesn't allow {', '.join(denied)} on its interruption queue")
+            calls = ", ".join(denied)
+            text = f"Karpenter: its role doesn't allow {calls} on its interruption queue"
+            yield Problem(karpenter, text, f"Allow {calls} on the queue in the policy of Karpenter's role.")
         elif role is not None:
             granted = allowed_resources(role, _CALLS[0], cluster.resources)
             answers = [_covers(each, name, queue, cluster) for each in granted]
@@ -268,9 +280,12 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
         sources = _sources(each)
         if sources and not set(sources) & set(_EVENT_SOURCES):
             text = f"rule {each.path} matches events of {', '.join(sources)}, but Karpenter reads events of"
-            yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", unknown=each.conditional)
+            fix = "Set source in EventPattern of the rule to [aws.ec2] or [aws.health]."
+            yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", fix, unknown=each.conditional)
     if queue is not None and rules and _may_send(queue, cluster) is Answer.NO:
-        yield Problem(queue, f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it")
+        text = f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it"
+        fix = f"Allow {_EVENTBRIDGE} to call sqs:SendMessage in an AWS::SQS::QueuePolicy of the queue."
+        yield Problem(queue, text, fix)
 
 
 def _sends(rule_: Resource, queue: Resource) -> bool:

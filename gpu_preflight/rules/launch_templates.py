@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from gpu_facts.labels import AUTOSCALED_TAG
+from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_facts.light import regex
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.images import has_driver, pool_image
@@ -32,6 +32,17 @@ _INSTALLS = regex(
 )
 
 
+# What a launch template sets instead of properties of a node group.
+_IN_A_TEMPLATE = {
+    "DiskSize": "BlockDeviceMappings",
+    "RemoteAccess": "KeyName",
+}
+_MULTIPART = "Write a MIME multipart message, with each script in a part text/x-shellscript."
+_TOML = "Write Bottlerocket's settings as valid TOML."
+_BASE64 = "Encode UserData of the launch template with Fn::Base64."
+_SHORTEN = f"Shorten the user data to {MAX_BYTES} bytes, for example by downloading a script at boot."
+
+
 def _managed(cluster: Cluster) -> list[Pool]:
     return [pool for pool in launched_groups(cluster) if pool.kind == "managed"]
 
@@ -42,27 +53,30 @@ def launch_template_with_what_a_managed_group_must_not_have(case: Case) -> Itera
 
     EKS sets these itself and rejects the node group.
 
-    Fix: Remove them; set subnets, role and CapacityType on the node group.
+    Fix: Remove these settings from the launch template.
     """
     for pool in _managed(case.cluster):
-        names = list(_forbidden_parts(pool))
-        if names:
-            text = f"its launch template sets {', '.join(names)}, which EKS rejects for managed node groups"
-            yield Problem.from_subject(pool, text)
+        parts = dict(_forbidden_parts(pool))
+        if parts:
+            text = f"its launch template sets {', '.join(parts)}, which EKS rejects for managed node groups"
+            instead = " and ".join(filter(None, parts.values()))
+            moved = f", and set {instead} in the node group" if instead else ""
+            yield Problem.from_subject(pool, text, fix=f"Remove {', '.join(parts)} from the launch template{moved}.")
 
 
-def _forbidden_parts(pool: Pool) -> Iterator[str]:
+def _forbidden_parts(pool: Pool) -> Iterator[tuple[str, str]]:
+    """Yield the settings that EKS rejects, and the property of the node group for each; empty if there is none."""
     launch = pool.launch
     if any(is_given(each.subnet) for each in launch.interfaces):
-        yield "NetworkInterfaces.SubnetId"
+        yield "NetworkInterfaces.SubnetId", "Subnets"
     if is_given(launch.profile):
-        yield "IamInstanceProfile"
+        yield "IamInstanceProfile", "NodeRole"
     if launch.market == "spot":
-        yield "InstanceMarketOptions.MarketType spot"
+        yield "InstanceMarketOptions.MarketType spot", "CapacityType: SPOT"
     if is_true(launch.hibernates):
-        yield "HibernationOptions"
+        yield "HibernationOptions", ""
     if is_given(launch.shutdown):
-        yield "InstanceInitiatedShutdownBehavior"
+        yield "InstanceInitiatedShutdownBehavior", ""
 
 
 @rule("GPU041", "error", source=_SUPPORT)
@@ -80,12 +94,14 @@ def instance_types_in_two_places_or_in_none(case: Case) -> Iterator[Problem]:
         group, template = pool.properties.get("InstanceTypes"), pool.launch.instance_type
         if is_given(group) and is_given(template):
             text = "both the group and its launch template set instance types, which EKS rejects"
-            yield Problem.from_subject(pool, text)
+            fix = "Remove InstanceType from the launch template, or InstanceTypes from the node group."
+            yield Problem.from_subject(pool, text, fix=fix)
         elif group is None and template is None and pool.launch.attributes is None:
             ami_type = known_text(pool.properties.get("AmiType")) or ""
             if "NVIDIA" in ami_type:
                 text = f"no instance type is set for AmiType {ami_type}, so EKS launches t3.medium, which has no GPU"
-                yield Problem.from_subject(pool, text)
+                fix = "Set InstanceTypes of the node group to types with NVIDIA GPUs, such as [g6.xlarge]."
+                yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU042", "error", source=_SUPPORT)
@@ -94,13 +110,15 @@ def disk_size_or_remote_access_beside_a_launch_template(case: Case) -> Iterator[
 
     EKS rejects the node group.
 
-    Fix: Set the disk size by BlockDeviceMappings and the key by KeyName in the launch template.
+    Fix: Move the settings to the launch template.
     """
     for pool in case.cluster.pools:
         names = [name for name in ("DiskSize", "RemoteAccess") if is_given(pool.properties.get(name))]
         if pool.kind == "managed" and names and is_given(pool.properties.get("LaunchTemplate")):
             text = f"it sets {' and '.join(names)} next to a launch template, which EKS rejects"
-            yield Problem.from_subject(pool, text)
+            instead = " and ".join(_IN_A_TEMPLATE[each] for each in names)
+            fix = f"Remove {' and '.join(names)} from the node group, and set {instead} in the launch template."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU043", "error", source=_SUPPORT)
@@ -110,7 +128,7 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
     With ImageId in the launch template, EKS rejects AmiType, Version and ReleaseVersion. AmiType CUSTOM needs an
     ImageId.
 
-    Fix: Keep either ImageId in the launch template, or AmiType, Version and ReleaseVersion of the group.
+    Fix: Remove the properties from the node group, or ImageId from the launch template.
     """
     for pool in case.cluster.pools:
         if pool.kind != "managed" or not is_visible(pool):
@@ -120,9 +138,12 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
         beside = [name for name in given if not (name == "AmiType" and custom)]
         if is_given(pool.launch.image) and beside:
             text = f"it sets {', '.join(beside)} next to ImageId in the launch template, which EKS rejects"
-            yield Problem.from_subject(pool, text)
+            fix = f"Remove {', '.join(beside)} from the node group, or ImageId from the launch template."
+            yield Problem.from_subject(pool, text, fix=fix)
         elif custom and pool.launch.image is None:
-            yield Problem.from_subject(pool, "AmiType is CUSTOM, but no launch template sets ImageId")
+            text = "AmiType is CUSTOM, but no launch template sets ImageId, so EKS rejects the group"
+            fix = "Set AmiType to AL2023_x86_64_NVIDIA, or ImageId in the launch template."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 @rule("GPU055", "error", source=_SUPPORT)
@@ -138,12 +159,15 @@ def user_data_that_ec2_or_eks_refuses(case: Case) -> Iterator[Problem]:
         partly = isinstance(mapping(pool.launch.user_data).get("Fn::Base64"), Unknown)
         why = f"has {size} bytes, but EC2 allows {MAX_BYTES}" if size > MAX_BYTES else _misformed(pool)
         if why:
-            yield Problem.from_subject(pool, f"user data {why}", unknown=partly)
+            by_system = _TOML if pool.operating_system == "bottlerocket" else _MULTIPART
+            fix = _BASE64 if why == "isn't base64" else _SHORTEN if size > MAX_BYTES else by_system
+            yield Problem.from_subject(pool, f"user data {why}", fix=fix, unknown=partly)
     for pool in case.cluster.pools:
         text = pool.user_data.text or ""
         if pool.kind == "karpenter" and pool.operating_system == "bottlerocket" and text.strip() and _is_no_toml(pool):
-            problem = "user data isn't valid TOML, so Karpenter can't add its settings"
-            yield Problem.from_subject(pool, problem, unknown="${" in text)
+            problem = "user data isn't valid TOML, so Karpenter can't add its settings and launches no node"
+            fix = "Write spec.userData of the EC2NodeClass as TOML, for example a table [settings.kubernetes]."
+            yield Problem.from_subject(pool, problem, fix=fix, unknown="${" in text)
 
 
 def _is_no_toml(pool: Pool) -> bool:
@@ -207,28 +231,29 @@ def _tag_keys(pool: Pool) -> list[str]:
 def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Problem]:
     """Auto Scaling group uses a launch configuration.
 
-    Launch configurations don't support instance types of 2023 and later, and accounts since October 2024 can't create
-    one.
+    Launch configurations don't support instance types of 2023 and later, and accounts created since October 2024 can't
+    create one.
 
-    Fix: Use AWS::EC2::LaunchTemplate.
+    Fix: Replace LaunchConfigurationName by LaunchTemplate, which refers to an AWS::EC2::LaunchTemplate.
     """
     for pool in (*case.cluster.pools, *case.cluster.unclaimed):
         configured = pool.kind == "self-managed" and pool.properties.get("LaunchConfigurationName") is not None
         if configured and (launches_gpus(pool) or not pool.instance_types):
             newer = [name for name in pool.instance_types if name.partition(".")[0] not in _OLD]
-            what = f"which doesn't support {newer[0]}" if newer else "which accounts since October 2024 can't create"
+            old = "which accounts created since October 2024 can't create"
+            what = f"which doesn't support {newer[0]}" if newer else old
             text = f"it uses a launch configuration, {what}"
             yield Problem.from_subject(pool, text, unknown=not newer or pool.undecided)
 
 
 @rule("GPU343", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html")
 def gpu_group_that_names_no_cluster(case: Case) -> Iterator[Problem]:
-    """GPU group names no cluster.
+    """Auto Scaling group of GPU nodes names no cluster.
 
     Its instances start and cost money, but join no cluster: neither tags nor user data name one.
 
-    Fix: Tag the group kubernetes.io/cluster/<cluster> and name the cluster in its user data, or use a managed node
-    group.
+    Fix: Tag the group kubernetes.io/cluster/<cluster>=owned with PropagateAtLaunch and name the cluster in its user
+    data, or use a managed node group.
     """
     for pool in case.cluster.unclaimed:
         nodes = "eks" in str(pool.launch.image).lower() or pool.operating_system in ("al2023", "bottlerocket")
@@ -282,13 +307,14 @@ def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
 
     The image doesn't follow Kubernetes versions and fixes, and exists in only one region.
 
-    Fix: Set AmiType, or resolve the SSM parameter of the accelerated image.
+    Fix: Take the id from the SSM parameter of the EKS image with NVIDIA's driver.
     """
     for pool in case.gpu_pools:
         image = known_text(pool_image(pool)) or ""
         if pool.is_group and re.fullmatch(r"ami-[0-9a-f]{8,17}", image):
             text = f"its fixed image id {image} exists in only one region and doesn't follow Kubernetes versions"
-            yield Problem.from_subject(pool, text)
+            fix = "Remove ImageId from the launch template, and set AmiType to AL2023_x86_64_NVIDIA."
+            yield Problem.from_subject(pool, text, fix=fix if pool.kind == "managed" else "")
 
 
 @rule("GPU248", "error", source=f"{_AUTOSCALER}/examples/cluster-autoscaler-autodiscover.yaml")
@@ -334,7 +360,9 @@ def cluster_autoscaler_takes_the_groups_of_other_clusters(case: Case) -> Iterato
             text = (
                 f"cluster autoscaler scales every group with tag {AUTOSCALED_TAG}, including groups of other clusters"
             )
-            yield Problem(each, text)
+            name = case.cluster.written_name
+            fix = f"Use --node-group-auto-discovery=asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{name}."
+            yield Problem(each, text, fix)
 
 
 @rule(

@@ -76,15 +76,16 @@ def _starts_whole(workload: Workload) -> bool:
 
 @rule("GPU108", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
 def spot_nodes_under_jobs_of_several_nodes(case: Case) -> Iterator[Problem]:
-    """Job on several nodes uses spot nodes.
+    """Nodes with EFA use spot capacity.
 
     An interruption, or a rebalance in a managed node group, removes one node and so stops the whole job.
 
-    Fix: Use on-demand or reserved capacity, or write checkpoints often and acknowledge this finding.
+    Fix: Use on-demand or reserved capacity. If your jobs write checkpoints often, accept this finding: --ignore
+    GPU108=REASON.
     """
     for pool in case.gpu_pools:
         if pool.is_group and "spot" in pool.capacity_types and pool.launch.efa_interfaces:
-            message = "its nodes with EFA are spot, so one interruption stops a job on all of them"
+            message = "its nodes have EFA and are spot, so one interruption stops a job that runs on several of them"
             yield Problem.from_subject(pool, message)
 
 
@@ -114,11 +115,12 @@ def node_auto_repair_that_does_not_see_gpus(case: Case) -> Iterator[Problem]:
 
 @rule("GPU110", "warning", source="https://github.com/aws/eks-node-monitoring-agent/tree/v1.7.0/charts")
 def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Problem]:
-    """GPU diagnosis doesn't run on the GPU nodes.
+    """DCGM server of the node monitoring agent doesn't run on the GPU nodes.
 
     By default, the DCGM server of the node monitoring agent tolerates no taints, so GPU errors aren't detected.
 
-    Fix: Set dcgmAgent.tolerations in the configuration of the add-on.
+    Fix: Add the toleration to the list dcgmAgent.tolerations in ConfigurationValues of add-on
+    eks-node-monitoring-agent.
     """
     cluster = case.cluster
     for daemon in cluster.daemon_sets:
@@ -126,7 +128,10 @@ def gpu_diagnosis_that_does_not_run_on_the_gpu_nodes(case: Case) -> Iterator[Pro
             continue
         for pool in case.gpu_pools:
             if taint := case.blocking_taint(daemon, pool):
-                message = f"pool {pool.name}: DaemonSet {daemon.name} doesn't tolerate its taint {taint}"
+                message = (
+                    f"pool {pool.name}: DaemonSet {daemon.name} doesn't tolerate its taint {taint}, so GPU errors "
+                    "aren't detected"
+                )
                 yield Problem(daemon, message)
 
 
@@ -251,7 +256,7 @@ def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
     NVSentinel cordons, drains and reboots nodes that EKS or Karpenter replaces at the same time, so nodes are repaired
     twice.
 
-    Fix: Set global.dryRun: true in NVSentinel's values (or turn its modules off), or turn node repair off.
+    Fix: Set global.dryRun: true in the values of chart nvsentinel, or turn node repair off.
     """
     chart = case.cluster.chart(_SENTINEL)
     acting = _acting(chart) if chart else []
@@ -260,7 +265,11 @@ def two_that_repair_the_same_nodes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         if _is_repaired(pool, case.cluster):
             who = "Karpenter" if pool.kind == "karpenter" else "EKS"
-            yield Problem.from_subject(pool, f"both {who} and NVSentinel ({', '.join(acting)}) repair its nodes")
+            text = f"both {who} and NVSentinel ({', '.join(acting)}) repair its nodes"
+            off = "settings.featureGates.nodeRepair: false in the values of chart karpenter"
+            off = off if pool.kind == "karpenter" else "NodeRepairConfig.Enabled: false in the node group"
+            fix = f"Set global.dryRun: true in the values of chart nvsentinel, or {off}."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 def _acting(chart: Chart) -> list[str]:
@@ -284,17 +293,21 @@ def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]
     Since 1.15, Karpenter respects the budgets of the NodePool when it repairs nodes. A node whose GPU is lost remains
     and is paid.
 
-    Fix: Add reasons to the budget of zero nodes, such as Drifted and Underutilized, and allow one node for reason
-    Unhealthy.
+    Fix: Set reasons: [Drifted, Underutilized, Empty] in the budget of 0 nodes, and add a budget with nodes: "1" and
+    reasons: [Unhealthy].
     """
     if not _repairs_within_budgets(case.cluster):
         return
     for pool in case.gpu_pools:
-        blocked = any(each.blocks(_REASON) and each.schedule is None for each in pool.budgets)
-        if pool.kind == "karpenter" and blocked:
-            yield Problem.from_subject(
-                pool, "a disruption budget of 0 nodes also applies to repair, so Karpenter can't replace a broken node"
+        blocking = [each for each in pool.budgets if each.blocks(_REASON) and each.schedule is None]
+        if pool.kind == "karpenter" and blocking:
+            listed = bool(blocking[0].reasons)
+            includes = f"lists reason {_REASON}" if listed else f"has no reasons, so it includes {_REASON}"
+            text = (
+                f"its disruption budget of 0 nodes {includes}; since version 1.15, Karpenter applies it to node repair"
             )
+            fix = f'Set nodes: "1" in the budget with reason {_REASON}, or remove the reason.' if listed else ""
+            yield Problem.from_subject(pool, f"{text} too and can't replace a broken node", fix=fix)
 
 
 def _repairs_within_budgets(cluster: Cluster) -> bool:
@@ -333,7 +346,8 @@ def controllers_larger_than_the_system_nodes(case: Case) -> Iterator[Problem]:
         f"{number} node{'' if number == 1 else 's'} of pool {each.name}"
         for number, each in zip(nodes, pools, strict=True)
     )
-    text = f"controllers request at least {show(resource, wanted)} {resource} ({parts}), but {sizes} offer"
+    offer = "offers" if sum(nodes) == 1 else "offer"
+    text = f"controllers request at least {show(resource, wanted)} {resource} ({parts}), but {sizes} {offer}"
     apart = "" if short else f", and the pods need at least {needed} nodes"
     if short is None and needed is None:
         apart = ", and one of the pods fits no node"

@@ -105,7 +105,10 @@ def load_balancer_of_instances_before_a_service_without_node_ports(case: Case) -
                 continue
             kind = _target_type(ingress, service, case.cluster)
             if kind in ("instance", None):
-                message = f"its target type instance needs node ports, but Service {service.name} has type ClusterIP"
+                message = (
+                    f"its target type instance needs node ports, but Service {service.name} has type ClusterIP, so its "
+                    "load balancer is never created"
+                )
                 yield Problem.from_subject(ingress, message, unknown=kind is None)
 
 
@@ -153,9 +156,9 @@ def pod_that_ends_before_its_answers(case: Case) -> Iterator[Problem]:
         grace = workload.pod.written.get("terminationGracePeriodSeconds", _GRACE)
         lives = known_number(grace)
         if delay is not None and lives is not None and lives < delay:
-            yield Problem.from_subject(
-                workload, f"is killed after {lives} s, but {ingress.title} waits {delay} s for its responses"
-            )
+            text = f"its pods are killed {lives} s after termination starts, but the target group of {ingress.title}"
+            fix = f"Set terminationGracePeriodSeconds of the pods to {delay} or more."
+            yield Problem.from_subject(workload, f"{text} drains for {delay} s", fix=fix)
 
 
 @rule("GPU436", "error", source="kubernetes-sigs/aws-load-balancer-controller v3.5.0 pkg/aws/cloud.go", stops=False)
@@ -217,8 +220,8 @@ def service_webhook_that_holds_up_other_software(case: Case) -> Iterator[Problem
         more = f" and {len(beside) - _SHOWN} more" if len(beside) > _SHOWN else ""
         yield Problem(
             chart,
-            f"chart {chart.name}: until its pods run, its webhook rejects new Services, so this may fail: "
-            f"{', '.join(beside[:_SHOWN])}{more}",
+            f"chart {chart.name}: until its pods run, its webhook rejects new Services, so the installation of "
+            f"{', '.join(beside[:_SHOWN])}{more} may fail",
         )
 
 

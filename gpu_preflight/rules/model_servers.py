@@ -99,8 +99,7 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
     The download fills the disk of the node. It fails with "no space left on device", or kubelet evicts the pod, which
     starts again on the next node.
 
-    Fix: Mount a PersistentVolumeClaim at the cache, enlarge the root volume, or use the local NVMe disks:
-    instanceStorePolicy RAID0 in an EC2NodeClass, instance.localStorage.strategy RAID0 in a NodeConfig.
+    Fix: Mount a PersistentVolumeClaim at the folder, or enlarge the root volume of the nodes.
     """
     for workload, container, program, weights in _served_models(case):
         folder = _download_folder(container, program)
@@ -117,7 +116,10 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
             )
             text += f" pods of pool {pool.name} have {show(DISK, most)} of it{_unused(pool)}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
-            yield Problem.from_subject(workload, text, unknown=not certain)
+            local = "spec.instance.localStorage.strategy: RAID0 in the NodeConfig"
+            local = "spec.instanceStorePolicy: RAID0 in the EC2NodeClass" if pool.kind == "karpenter" else local
+            fix = f"Mount a PersistentVolumeClaim at {folder}, or use the local NVMe disks: {local}."
+            yield Problem.from_subject(workload, text, fix=fix if _unused(pool) else "", unknown=not certain)
 
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")
@@ -341,7 +343,7 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
     The server exits at its start, for example with "Bfloat16 is only supported on GPUs with compute capability of at
     least 8.0".
 
-    Fix: Use --dtype half on T4 and V100, or instance types with newer GPUs.
+    Fix: Use instance types with newer GPUs, --dtype half, or a model without this quantization.
     """
     for workload, container, program in case.gpu_programs:
         if program.name != "vllm":
@@ -362,7 +364,9 @@ def data_type_that_the_gpu_lacks(case: Case) -> Iterator[Problem]:
                 )
                 text += f", but {models[first]} of {first} has {_dotted(found[first])}"
                 certain = len(lacking) == len(found) and program.is_sure and not may_run
-                yield Problem.from_subject(workload, text, unknown=not certain)
+                other = "--dtype half" if name == program.dtype else "a model without this quantization"
+                fix = f"Use {other}, or instance types with newer GPUs."
+                yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
 
 
 def _dotted(capability: tuple[int, int]) -> str:

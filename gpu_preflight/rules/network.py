@@ -113,7 +113,7 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
 
     Nodes can't describe themselves, pull images or get credentials for pods, and don't become Ready.
 
-    Fix: Add interface endpoints for the services and a gateway endpoint for S3, or a NAT gateway.
+    Fix: Add the VPC endpoints, or a NAT gateway.
     """
     cluster = case.cluster
     identities = cluster_resources(cluster, "AWS::EKS::PodIdentityAssociation")
@@ -133,9 +133,14 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             lacking = [service for service in wanted if not any(_offers(each, service) for each in own)]
             if lacking:
                 has = "have" if every or len(shut) > 1 else "has"
-                message = f"{where} {has} no route out, and VPC {vpc.path} has no endpoint for "
+                message = f"{where} {has} no route out, and VPC {vpc.path} has no endpoint for {', '.join(lacking)}"
+                kinds = [("interface endpoints", [each for each in lacking if each != "s3"])]
+                kinds.append(("a gateway endpoint", [each for each in lacking if each == "s3"]))
+                added = " and ".join(f"{kind} for {', '.join(some)}" for kind, some in kinds if some)
+                fix = f"Add {added}, or a NAT gateway."
+                text = f"{message}, so nodes there don't become Ready"
                 # A node can start in any of the subnets.
-                yield Problem.from_subject(pool, message + ", ".join(lacking), unknown=not every)
+                yield Problem.from_subject(pool, text, fix=fix, unknown=not every)
 
 
 @rule("GPU078", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html")
@@ -159,7 +164,9 @@ def public_subnet_that_gives_no_public_addresses(case: Case) -> Iterator[Problem
         bare = [each for each in pool.subnets if _is_bare(each, cluster)]
         if bare and not requested:
             names = ", ".join(str(each.resource) for each in bare)
-            text = f"public subnet {names} assigns no public address to its nodes, so they have no way out"
+            effect = "the group fails with Ec2SubnetInvalidConfiguration"
+            effect = effect if pool.kind == "managed" else "they can't connect to the API server"
+            text = f"public subnet {names} assigns no public address to its nodes, so {effect}"
             yield Problem.from_subject(pool, text)
 
 
@@ -189,12 +196,13 @@ def security_groups_of_the_nodes_let_nothing_out_on_port_443(case: Case) -> Iter
             continue
         if not any(covers_port(rule, 443) for each in written for rule in each or ()):
             names = ", ".join(each.path for each in groups)
-            yield Problem.from_subject(pool, f"security group {names} of its nodes doesn't allow outbound TCP 443")
+            text = f"security group {names} of its nodes doesn't allow outbound TCP 443, so they can't join the cluster"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU080", "error", source=_REQUIREMENTS)
 def vpc_dns_is_disabled(case: Case) -> Iterator[Problem]:
-    """DNS of the VPC is off.
+    """DNS support or DNS hostnames of the VPC are off.
 
     Nodes can't register: the names of a private API server and of endpoints don't resolve.
 
@@ -210,10 +218,12 @@ def vpc_dns_is_disabled(case: Case) -> Iterator[Problem]:
             ]
             if off and vpc.key not in seen:
                 seen.add(vpc.key)
+                names = " and ".join(off)
                 text = (
-                    f"{' and '.join(off)} of its VPC {vpc.path} is off, so its nodes can't resolve names that they need"
+                    f"{names} of its VPC {vpc.path} {'is' if len(off) == 1 else 'are'} off, so its nodes can't resolve "
+                    "the API server's private endpoint and VPC endpoints, and don't join"
                 )
-                yield Problem.from_subject(pool, text)
+                yield Problem.from_subject(pool, text, fix=f"Set {names} of VPC {vpc.path} to true.")
 
 
 @rule("GPU081", "warning", source="https://docs.aws.amazon.com/eks/latest/best-practices/ip-opt.html")
@@ -222,7 +232,7 @@ def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
 
     Launches fail with InsufficientFreeAddressesInSubnet, or pods get no address.
 
-    Fix: Use larger subnets, efa-only interfaces, or WARM_IP_TARGET or prefix delegation of the network plugin.
+    Fix: Use larger subnets, efa-only interfaces or WARM_IP_TARGET of the network plugin, or lower MaxSize of the group.
     """
     cluster = case.cluster
     for pool in _groups(case):
@@ -234,7 +244,17 @@ def nodes_exceed_subnet_addresses(case: Case) -> Iterator[Problem]:
         if each_takes * pool.max_nodes > free:
             message = f"{pool.max_nodes} nodes need at least {each_takes * pool.max_nodes} addresses, "
             guessed = cluster.addon(VPC_CNI) is None and not cluster.sees_objects
-            yield Problem.from_subject(pool, message + f"but its subnets have {free}", unknown=guessed)
+            text = message + f"but its subnets have {free}"
+            yield Problem.from_subject(pool, text, fix=_fix_of_addresses(pool, cluster), unknown=guessed)
+
+
+def _fix_of_addresses(pool: Pool, cluster: Cluster) -> str:
+    """Return how a pool needs fewer addresses."""
+    if any(each.kind == "efa" for each in pool.launch.interfaces[1:]):
+        return "Use larger subnets, or set InterfaceType: efa-only for all interfaces except the first one."
+    if _fills_interfaces(cluster):
+        return "Use larger subnets, or set WARM_IP_TARGET in the configuration of add-on vpc-cni, for example to 2."
+    return "Use larger subnets, or lower MaxSize of the group."
 
 
 def _free_addresses(pool: Pool, cluster: Cluster) -> int | None:
@@ -361,8 +381,14 @@ def more_pods_than_addresses_of_a_node(case: Case) -> Iterator[Problem]:
         known = {name: pods for name, pods in room.items() if pods is not None}
         if max_pods is not None and known and len(known) == len(room) and max_pods > max(known.values()) + without:
             most = max(known, key=lambda name: known[name])
-            text = f"kubelet accepts {max_pods} pods, but {most} has addresses for only {known[most]}"
-            yield Problem.from_subject(pool, text)
+            text = (
+                f"kubelet accepts {max_pods} pods, but {most} has addresses for only {known[most]}, so others wait in"
+            )
+            fix = (
+                "Turn prefix delegation of the network plugin on (with this library: "
+                f"GpuCluster(prefix_delegation=True)), or set maxPods to {known[most]}."
+            )
+            yield Problem.from_subject(pool, f"{text} ContainerCreating", fix=fix)
 
 
 def _gives_single_addresses(cluster: Cluster) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from gpu_facts.image_releases import NEWEST_WITHOUT_FAULT
 from gpu_facts.labels import CLUSTER_TAG, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import resolve_role
+from gpu_preflight.cluster.iam import resolve_role, wrong_type_fix
 from gpu_preflight.cluster.images import ami_alias
 from gpu_preflight.cluster.network import class_has_subnet, is_own_network, may_select, tags_later, zone_requirements
 from gpu_preflight.cluster.references import cluster_resources, setting
@@ -55,13 +55,22 @@ def nodepool_of_a_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         if pool.is_group or not kind or not name:
             continue
         if text := _unmanaged_reason(group, kind):
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text, fix=_class_fix(kind, cluster))
             continue
         known = [each.name for each in cluster.objects_of_kind(kind)]
         if name in known or (name == "default" and _has_default(cluster)) or not (known or cluster.shows_software):
             continue
         text = f"nodeClassRef names {kind} {name}, which doesn't exist"
-        yield Problem.from_subject(pool, text, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
+        fix = f"Create {kind} {name}, or correct the name in nodeClassRef."
+        yield Problem.from_subject(pool, text, fix=fix, unknown=not cluster.has_every_object(kind), doubt=cluster.doubt)
+
+
+def _class_fix(kind: str, cluster: Cluster) -> str:
+    """Return the group of a class, or of the only class that a cluster without Auto Mode can have."""
+    if cluster.whole and not cluster.auto_mode and kind != "EC2NodeClass":
+        return f"Set nodeClassRef to an EC2NodeClass, with group: {KARPENTER_AWS_DOMAIN}."
+    domain = next((domain for domain, each in _CLASS_KINDS.items() if each == kind), None)
+    return f"Set nodeClassRef.group to {domain}." if domain else "Correct group and kind of nodeClassRef."
 
 
 def _unmanaged_reason(group: str | None, kind: str) -> str | None:
@@ -86,7 +95,7 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
 
     The class finds no subnet or security group and is never Ready, so its pools create no node.
 
-    Fix: Tag the subnets and security groups, or select them by id.
+    Fix: Tag the resources with the tags of the selector, or select them by id.
     """
     cluster = case.cluster
     if not cluster.whole or tags_later(cluster.resources):
@@ -104,10 +113,10 @@ def selector_tags_that_nothing_carries(case: Case) -> Iterator[Problem]:
             own = is_own_network(used, cluster.resources)
             if own and candidates and terms and not any(may_select(one, each) for one in terms for each in candidates):
                 tags = ", ".join(f"{key}={value}" for one in terms for key, value in mapping(one.get("tags")).items())
-                text = (
-                    f"{each.kind} {each.name}: {field} select tag {tags}, which no {_NOUNS[field]} in the template has"
-                )
-                yield Problem(each, text, unknown=kind == "AWS::EC2::SecurityGroup")
+                noun = _NOUNS[field]
+                text = f"{each.kind} {each.name}: {field} select tag {tags}, which no {noun} in the template has"
+                fix = f"Tag the {noun}s of the nodes with {tags}, or select them by id."
+                yield Problem(each, text, fix, unknown=kind == "AWS::EC2::SecurityGroup")
 
 
 def _selects_group_of_eks(term: Mapping[str, Any]) -> bool:
@@ -128,12 +137,13 @@ def role_of_a_node_class_by_its_arn(case: Case) -> Iterator[Problem]:
         if isinstance(role, str) and role.startswith("arn:"):
             name = pool.node_class.name if pool.node_class else ""
             text = f"role of EC2NodeClass {name} must be a name, got the ARN {role}"
-            yield Problem.from_subject(pool, text).in_object(pool.node_class, "spec.role")
+            fix = f"Set spec.role to {role.rpartition('/')[2]}."
+            yield Problem.from_subject(pool, text, fix=fix).in_object(pool.node_class, "spec.role")
 
 
 @rule("GPU182", "error", source="https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html")
 def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
-    """Role of a node class has no access to the cluster.
+    """Role of a node class has no access entry for nodes.
 
     The instance starts and is paid for, can't join, and is replaced after 15 minutes.
 
@@ -148,14 +158,19 @@ def node_class_role_unauthorized(case: Case) -> Iterator[Problem]:
         role = resolve_role(each.spec.get("role") or each.spec.get("instanceProfile"), cluster.resources)
         if role is None or _has_access_by_eks(role, cluster) or _is_mapped(role, cluster):
             continue
-        types = _entry_types(role, cluster)
+        entries = _entries(role, cluster)
+        types = None if entries is None else [one.properties.get("Type", "STANDARD") for one in entries]
         wanted = _ENTRY_TYPES[kind]
-        if types is None or any(one in wanted or one is None for one in types):
+        if types is None or any(one in wanted or not isinstance(one, str) for one in types):
             continue
         has = f"an access entry of type {', '.join(map(str, types))}" if types else "no access entry"
-        text = f"{each.kind} {each.name}: role {role.path} has {has}, but needs one of type {wanted[0]}"
+        needs = f"needs one of type {wanted[0]}, so nodes can't join"
+        text = f"{each.kind} {each.name}: role {role.path} has {has}, but {needs}"
+        policy = " and access policy AmazonEKSAutoNodePolicy" if kind == "auto-mode" else ""
+        fix = f"Add an AWS::EKS::AccessEntry for the role, with Type: {wanted[0]}{policy}."
+        fix = wrong_type_fix(entries[0], f"{wanted[0]}{policy}") if entries else fix
         unknown = setting(cluster, "AccessConfig", "AuthenticationMode") != "API"
-        yield Problem(each, text, unknown=unknown)
+        yield Problem(each, text, fix, unknown=unknown)
 
 
 def _has_access_by_eks(role: Resource, cluster: Cluster) -> bool:
@@ -173,17 +188,16 @@ def _is_mapped(role: Resource, cluster: Cluster) -> bool:
     return any(role.key in text or (name is not None and name in text) or "mapRoles" not in text for text in texts)
 
 
-def _entry_types(role: Resource, cluster: Cluster) -> list[str | None] | None:
-    """Return the type of each access entry of a role; ``None`` if an entry may be for any role."""
-    found: list[str | None] = []
+def _entries(role: Resource, cluster: Cluster) -> list[Resource] | None:
+    """Return the access entries of a role; ``None`` if an entry may be for any role."""
+    found: list[Resource] = []
     for each in cluster_resources(cluster, "AWS::EKS::AccessEntry"):
         principal = each.properties.get("PrincipalArn")
         holder = resolve_role(principal, cluster.resources)
         if holder is None and isinstance(principal, Unknown):
             return None
         if holder is role:
-            kind = each.properties.get("Type", "STANDARD")
-            found.append(kind if isinstance(kind, str) else None)
+            found.append(each)
     return found
 
 
@@ -238,7 +252,10 @@ def field_of_kubelet_that_the_class_does_not_have(case: Case) -> Iterator[Proble
     for each in case.cluster.objects_of_kind("EC2NodeClass"):
         for name in mapping(each.spec.get("kubelet")):
             if name not in _KUBELET:
-                text = f"EC2NodeClass {each.name}: Karpenter {karpenter.version} has no field spec.kubelet.{name}"
+                text = (
+                    f"EC2NodeClass {each.name}: Karpenter {karpenter.version} has no field spec.kubelet.{name}, so the "
+                    "API server rejects or drops it"
+                )
                 yield Problem(each, text)
 
 
@@ -249,7 +266,8 @@ def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
     Karpenter launches only into subnets of the class, so the pool creates no node. The result is certain if the
     template contains the cluster's VPC. Otherwise subnets with the same tags may exist elsewhere.
 
-    Fix: Tag a subnet in an allowed zone, or allow a subnet's zone.
+    Fix: Add the tags of subnetSelectorTerms to a subnet in a zone that the pool allows, or allow the zone of one of the
+    subnets in requirement topology.kubernetes.io/zone.
     """
     for pool in case.cluster.pools:
         answer = class_has_subnet(pool)
@@ -258,12 +276,12 @@ def zone_in_which_the_class_has_no_subnet(case: Case) -> Iterator[Problem]:
             answer is Answer.UNKNOWN and all(isinstance(each, str) for each in pool.class_zones)
         ):
             zones, there = _format_requirements(zone_requirements(pool)), ", ".join(sorted(map(str, pool.class_zones)))
-            text = f"it requires zone {zones}, but the subnets of its class are in {there}"
+            text = f"it requires {zones}, but the subnets of its class are in {there}, so it creates no node"
             yield Problem.from_subject(pool, text, unknown=answer is Answer.UNKNOWN)
 
 
 def _format_requirements(requirements: list[Requirement]) -> str:
+    words = {"In": "zone", "NotIn": "a zone other than"}
     return " and ".join(
-        ", ".join(each.values or ()) if each.operator == "In" else f"{each.operator} {', '.join(each.values or ())}"
-        for each in requirements
+        f"{words.get(each.operator, each.operator)} {', '.join(each.values or ())}" for each in requirements
     )

@@ -9,7 +9,15 @@ from gpu_facts.charts import AWS_NODE, NETWORKS, VPC_CNI
 from gpu_facts.kubernetes import NodeCondition
 from gpu_facts.refusals import did_you_mean
 from gpu_preflight.case import Case
-from gpu_preflight.cluster.iam import allows, node_role, own_actions, policy_names, resolve_role, trusted_services
+from gpu_preflight.cluster.iam import (
+    allows,
+    node_role,
+    own_actions,
+    policy_names,
+    resolve_role,
+    trusted_services,
+    wrong_type_fix,
+)
 from gpu_preflight.cluster.pools import desired_nodes, is_given, is_of_eksctl
 from gpu_preflight.cluster.references import cluster_resources, referred, refers, setting
 from gpu_preflight.model.answer import Answer
@@ -33,6 +41,10 @@ _CNI_POLICY = "AmazonEKS_CNI_Policy"
 # The action that the network plugin calls to assign addresses to pods.
 # Source: https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html (2026-11-24)
 _ASSIGNS = {"ipv4": "ec2:AssignPrivateIpAddresses", "ipv6": "ec2:AssignIpv6Addresses"}
+_EFFECTS = {
+    "AmazonEC2ContainerRegistryPullOnly": "can't pull images from ECR",
+    _CNI_POLICY: "get no addresses for pods",
+}
 _PULL = tuple(f"AmazonEC2ContainerRegistry{each}" for each in ("PullOnly", "ReadOnly", "PowerUser", "FullAccess"))
 
 
@@ -80,7 +92,7 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
 
     A deployment that changes the sizes terminates nodes that the autoscaler started, with their pods.
 
-    Fix: Remove DesiredSize or DesiredCapacity, and set MinSize.
+    Fix: Remove DesiredSize or DesiredCapacity.
     """
     for pool in case.gpu_groups if case.cluster.autoscaler("cluster-autoscaler") else []:
         desired = desired_nodes(pool)
@@ -94,10 +106,12 @@ def wanted_size_beside_an_autoscaler(case: Case) -> Iterator[Problem]:
 
 
 def _without_size(pool: Pool) -> str:
-    """Return how to remove the size that CDK's Nodegroup always writes; empty for other templates."""
-    if pool.kind != "managed" or pool.resource is None or "aws:cdk:path" not in pool.resource.metadata:
-        return ""
+    """Return how to remove the size of a group, which CDK's Nodegroup always writes."""
     named = "ScalingConfig.DesiredSize"
+    if pool.kind != "managed" or pool.resource is None or is_of_eksctl(pool):
+        return f"Remove {'desiredCapacity' if is_of_eksctl(pool) else 'DesiredCapacity'} from the group."
+    if "aws:cdk:path" not in pool.resource.metadata:
+        return f"Remove {named} from the node group."
     return (
         "Remove DesiredSize, which CDK's Nodegroup always writes, by "
         f"group.node.default_child.add_property_deletion_override('{named}'); in TypeScript: "
@@ -115,7 +129,7 @@ def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
 
     Groups with ImageId can't have warm pools. Bottlerocket nodes can neither hibernate nor be reused.
 
-    Fix: Remove WarmPoolConfig, or use an AL2023 image that EKS publishes.
+    Fix: Remove WarmPoolConfig, or use AmiType AL2023_x86_64_NVIDIA.
     """
     for pool in _managed(case.cluster):
         warm = mapping(pool.properties.get("WarmPoolConfig"))
@@ -176,7 +190,8 @@ def node_repair_for_a_condition_that_no_node_has(case: Case) -> Iterator[Problem
             if condition is not None and condition not in _CONDITIONS:
                 # Invented names such as GpuReady resemble Ready and StorageReady.
                 hint = did_you_mean(condition, _CONDITIONS, closeness=0.85)
-                yield Problem.from_subject(pool, f"node repair names condition {condition}, which no node has{hint}")
+                text = f"node repair override for condition {condition} never applies: no node has this condition{hint}"
+                yield Problem.from_subject(pool, text)
 
 
 def _mode(cluster: Cluster) -> str | None:
@@ -231,8 +246,13 @@ def self_managed_role_unauthorized(case: Case) -> Iterator[Problem]:
         if entries:
             wrong = f"has an access entry of type {_type(entries[0])} instead of EC2_LINUX"
         reason = wrong if mode == "API" else f"{wrong}, and aws-auth doesn't map it"
+        fix = ""
+        if mode == "CONFIG_MAP":
+            fix = "Map the role in ConfigMap kube-system/aws-auth with groups system:bootstrappers and system:nodes."
+        elif entries:
+            fix = wrong_type_fix(entries[0], "EC2_LINUX")
         # A user may write aws-auth after the deployment.
-        yield Problem.from_subject(pool, f"its node role {role.path} {reason}", unknown=mode != "API")
+        yield Problem.from_subject(pool, f"its node role {role.path} {reason}", fix=fix, unknown=mode != "API")
 
 
 def _type(entry: Resource) -> str:
@@ -276,17 +296,20 @@ def role_with_a_path_in_aws_auth(case: Case) -> Iterator[Problem]:
         role = node_role(pool, cluster.resources)
         path = known_text(role.properties.get("Path")) if role else None
         if role and path not in (None, "/") and _mentions(mapped, role) and _mode(cluster) != "API":
-            message = f"aws-auth maps its role {role.path} with path {path}, which the authenticator ignores"
+            message = (
+                f"aws-auth maps its role {role.path} with path {path}, but the authenticator compares roles without "
+                "path, so its nodes have no access"
+            )
             yield Problem.from_subject(pool, message, unknown=bool(_entries(cluster, role)))
 
 
 @rule("GPU073", "error", source=_ROLE)
 def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
-    """Node role lacks a policy.
+    """Role of the nodes or of the network plugin lacks a policy.
 
     Nodes don't join, get no addresses for pods, or can't pull images.
 
-    Fix: Attach the policies to the node role; the policy of the network plugin may be on the plugin's own role.
+    Fix: Attach the policies to the role.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -296,13 +319,19 @@ def role_of_the_nodes_lacks_a_policy(case: Case) -> Iterator[Problem]:
             continue
         lacking = [name for name, prefixes in _needed(cluster, pool, names) if not _allow(actions, prefixes)]
         if lacking:
-            yield Problem.from_subject(pool, f"its node role {role.path} lacks {', '.join(lacking)}")
+            policies = " and ".join(lacking)
+            effects = " and ".join(_EFFECTS.get(each, "don't join the cluster") for each in lacking)
+            text = f"its node role {role.path} lacks {policies}, so its nodes {effects}"
+            yield Problem.from_subject(pool, text, fix=f"Attach {policies} to role {role.path}.")
     plugin = _powerless_network_role(cluster)
     for pool in case.gpu_pools if plugin else ():
         if plugin and pool.kind != "auto-mode":
             calls = " and ".join(_assigning(cluster))
             text = f"its pods get no addresses: role {plugin.path} of the network plugin doesn't allow {calls}"
-            yield Problem.from_subject(pool, text)
+            ipv6 = _ASSIGNS["ipv6"] in calls
+            fix = f"Allow {calls} in a policy of role {plugin.path}."
+            fix = fix if ipv6 else f"Attach {_CNI_POLICY} to role {plugin.path}."
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
 def _allow(actions: list[str], prefixes: tuple[str, ...]) -> bool:
@@ -378,7 +407,8 @@ def role_of_the_nodes_cannot_be_assumed_by_ec2(case: Case) -> Iterator[Problem]:
         trusted = trusted_services(role) if role else None
         if role and trusted is not None and not any(each.startswith(("ec2.", "${")) for each in trusted):
             names = ", ".join(trusted) or "no service"
-            yield Problem.from_subject(pool, f"its node role {role.path} trusts {names} instead of ec2.amazonaws.com")
+            text = f"its node role {role.path} trusts {names} instead of ec2.amazonaws.com, so its nodes can't join"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU329", "error", source=_ROLE)
@@ -403,7 +433,8 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
 
     An entry of type EC2_LINUX accepts a node only by its private DNS name. kubelet can't register under another name.
 
-    Fix: Give the pool its own role with an access entry of type EC2, or turn InstanceIdNodeName off.
+    Fix: Give the pool its own role with an access entry of type EC2, or remove feature gate InstanceIdNodeName from the
+    NodeConfig.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:

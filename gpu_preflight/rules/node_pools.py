@@ -102,16 +102,25 @@ def limits_below_one_gpu_node(case: Case) -> Iterator[Problem]:
         if rows and not any(_fits(pool, row) for row in rows):
             limits = ", ".join(f"{show(name, amount)} {name}" for name, amount in pool.limits.items())
             smallest = min(rows, key=lambda row: (row.gpus, row.vcpus or 0))
-            text = f"its limits of {limits} don't allow one node of its smallest type, {smallest.name}"
-            yield Problem.from_subject(pool, text)
+            sizes = _sizes(smallest)
+            over = [name for name, limit in pool.limits.items() if (sizes.get(name) or 0) > limit]
+            needs = ", ".join(f"{show(name, sizes[name] or 0)} {name}" for name in over)
+            has = f" with {needs}" if needs else ""
+            text = f"its limits of {limits} don't allow one node of its smallest type, {smallest.name}{has}"
+            fix = f"Raise the limits to {needs} or more, or allow a smaller type." if needs else ""
+            yield Problem.from_subject(pool, text, fix=fix)
 
 
-def _fits(pool: Pool, row: InstanceType) -> bool:
-    size = {
+def _sizes(row: InstanceType) -> dict[str, int | None]:
+    return {
         GPU: row.ec2_gpus,
         "cpu": None if row.vcpus is None else row.vcpus * 1000,
         "memory": least_memory(row),
     }
+
+
+def _fits(pool: Pool, row: InstanceType) -> bool:
+    size = _sizes(row)
     return pool.max_nodes != 0 and all((size.get(name) or 0) <= limit for name, limit in pool.limits.items())
 
 
@@ -158,7 +167,7 @@ def taint_that_karpenter_does_not_know(case: Case) -> Iterator[Problem]:
         known = {each.key for each in (*pool.taints, *pool.startup_taints)}
         for taint in boot_taints(pool.user_data):
             if taint.key not in known and not taint.key.startswith(f"{KARPENTER_DOMAIN}/"):
-                text = f"user data sets taint {taint} on its nodes, which the NodePool doesn't list"
+                text = f"user data sets taint {taint}, which the NodePool doesn't list, so pods can't use its new nodes"
                 yield Problem.from_subject(pool, text)
 
 
@@ -168,7 +177,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
 
     Karpenter knows only the whole GPUs that EC2 reports. A pod that requests another resource starts no node.
 
-    Fix: Add a NodeOverlay whose capacity sets the resource to the number that a node offers.
+    Fix: Add a NodeOverlay for each number that a node offers. It needs settings.featureGates.nodeOverlay: true.
     """
     cluster = case.cluster
     for pool in gpu_node_pools(cluster):
@@ -180,7 +189,15 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
         for name in sorted(offered):
             if not any(node.believed.get(name) for node in nodes):
                 text = f"its nodes offer {name}, but Karpenter counts 0 of it, so it launches no node for its pods"
-                yield Problem.from_subject(pool, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
+                fix = _overlay_fix(name, {node.most.get(name, 0) for node in nodes})
+                yield Problem.from_subject(pool, text, fix=fix, unknown=not cluster.sees_software, doubt=cluster.doubt)
+
+
+def _overlay_fix(name: str, amounts: set[int]) -> str:
+    """Return the NodeOverlay that a resource needs; empty if nodes offer different amounts of it."""
+    amount = next(iter(amounts), 0) if len(amounts) == 1 else 0
+    gate = "It needs settings.featureGates.nodeOverlay: true in Karpenter's chart."
+    return f'Add a NodeOverlay with spec.capacity {{{name}: "{amount}"}}. {gate}' if amount else ""
 
 
 @rule("GPU148", "warning", source="https://karpenter.sh/docs/concepts/nodeoverlays/")
@@ -199,7 +216,8 @@ def more_shares_than_karpenter_expects(case: Case) -> Iterator[Problem]:
         have, expected = node.most.get(GPU, 0), node.believed.get(GPU, 0)
         if 0 < expected < have:
             text = f"a {node.instance_type} with GPU sharing offers {have} {GPU}, but Karpenter counts {expected}"
-            yield Problem.from_subject(pool, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
+            fix = _overlay_fix(GPU, {have})
+            yield Problem.from_subject(pool, text, fix=fix, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
 @rule("GPU189", "warning", source=f"{_NODE_POOLS}#spectemplatespectaints")
@@ -221,7 +239,7 @@ def nodepool_that_may_launch_either_architecture(case: Case) -> Iterator[Problem
 
     An image for amd64 fails on a Graviton node with an exec format error.
 
-    Fix: Require kubernetes.io/arch.
+    Fix: Add requirement {key: kubernetes.io/arch, operator: In, values: [amd64]} to the NodePool.
     """
     for pool in gpu_node_pools(case.cluster):
         image = _architecture_of_images(pool)
@@ -247,7 +265,7 @@ def nodepool_that_names_no_capacity_type(case: Case) -> Iterator[Problem]:
 
     Without the requirement, Karpenter prefers spot. EC2 may reclaim spot nodes with two minutes' notice.
 
-    Fix: Require karpenter.sh/capacity-type.
+    Fix: Add requirement {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]} to the NodePool.
     """
     for pool in gpu_node_pools(case.cluster):
         if pool.kind == "karpenter" and not any(each.key == CAPACITY_TYPE for each in pool.requirements):
@@ -261,7 +279,7 @@ def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
 
     These instances need a Capacity Block for an UltraServer, and a node group with Kubernetes 1.33 or later.
 
-    Fix: Use a managed or self-managed node group with the Capacity Block.
+    Fix: Use a node group with the Capacity Block, on Kubernetes 1.33 or later.
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -273,7 +291,7 @@ def ultraserver_type_where_it_cannot_run(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(pool, text)
         elif cluster.version and (0, 0) < minor(cluster.version) < _ULTRASERVER_FROM:
             text = f"{', '.join(types)} needs Kubernetes 1.33 or newer, but the cluster has {cluster.version}"
-            yield Problem.from_subject(pool, text)
+            yield Problem.from_subject(pool, text, fix="Upgrade the cluster to Kubernetes 1.33 or later.")
 
 
 @rule("GPU186", "warning", source="https://karpenter.sh/docs/tasks/odcrs/")
@@ -290,10 +308,11 @@ def reservation_settings_mismatch(case: Case) -> Iterator[Problem]:
         allows = any(each.operator == "In" and "reserved" in (each.values or ()) for each in wanted)
         refuses = any(each.matches({CAPACITY_TYPE: _RESERVED}) is Answer.NO for each in wanted)
         if allows and pool.launch and not terms:
-            yield Problem.from_subject(pool, "it allows reserved capacity, but its class selects no reservation")
+            text = "it allows reserved capacity, but its class selects no reservation"
+            yield Problem.from_subject(pool, text, fix="Set spec.capacityReservationSelectorTerms in the node class.")
         if refuses and terms:
-            text = "its class selects reservations, but the pool doesn't allow reserved capacity"
-            yield Problem.from_subject(pool, text)
+            text = "its class selects reservations, but the pool doesn't allow reserved capacity and never uses them"
+            yield Problem.from_subject(pool, text, fix=f"Add reserved to the values of requirement {CAPACITY_TYPE}.")
 
 
 @rule(
@@ -389,7 +408,7 @@ def job_on_nodes_that_karpenter_empties(case: Case) -> Iterator[Problem]:
 
     Consolidation evicts a running job, and the work since its last checkpoint is lost.
 
-    Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set consolidationPolicy WhenEmpty.
+    Fix: Annotate its pods karpenter.sh/do-not-disrupt: "true", or set spec.disruption.consolidationPolicy: WhenEmpty.
     """
     for workload, pool in _jobs(case):
         policy = dig(pool.properties, "disruption", "consolidationPolicy")
@@ -414,7 +433,12 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
         default = {"karpenter": "720h", "auto-mode": "336h"}.get(pool.kind)
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
-            yield Problem.from_subject(workload, f"nodes of pool {pool.name} expire after {after}, which ends the job")
+            text = f"nodes of pool {pool.name} expire after {after}, which ends a job that is still running"
+            longest = (
+                "Set spec.template.spec.expireAfter: 504h, which is EKS Auto Mode's maximum, and write checkpoints."
+            )
+            never = "Set spec.template.spec.expireAfter: Never in the NodePool."
+            yield Problem.from_subject(workload, text, fix=longest if pool.kind == "auto-mode" else never)
 
 
 @rule("GPU495", "warning", source=f"{_DISRUPTION}#terminationgraceperiod")
@@ -472,5 +496,5 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and wanted and wanted < have * _UTILIZATION:
-            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name}, so cluster autoscaler may evict it"
-            yield Problem.from_subject(workload, text)
+            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name} (threshold {_UTILIZATION:.0%}), so"
+            yield Problem.from_subject(workload, f"{text} cluster autoscaler may evict it")

@@ -42,7 +42,7 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
 
     Each process waits for the others at its start, while the pods keep their GPUs. After a timeout, they fail.
 
-    Fix: Set the number of nodes to the number of pods, or raise the number of pods.
+    Fix: Set the number of nodes to the number of pods.
     """
     for workload in case.gpu_workloads:
         pods = _pods(workload, case)
@@ -56,7 +56,8 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                     f"container {container.name} has WORLD_SIZE={world}, but its job has {pods} pods with {gpus} GPUs "
                     "each"
                 )
-                yield Problem.from_subject(workload, text, unknown=True)
+                fix = f"Set WORLD_SIZE to {pods * gpus}, or raise the number of pods." if gpus else ""
+                yield Problem.from_subject(workload, text, fix=fix, unknown=True)
             for program in programs(container):
                 nodes = program.nodes
                 if isinstance(nodes, int) and nodes != pods and nodes > 1:
@@ -67,7 +68,8 @@ def more_nodes_than_pods(case: Case) -> Iterator[Problem]:
                         # An elastic job may get more pods.
                         elastic = workload.owner.spec.get("elasticPolicy") is not None
                         certain = program.is_sure and not elastic and not _has_other_parts(workload, program, case)
-                        yield Problem.from_subject(workload, text, unknown=not certain)
+                        fix = f"Set the number of nodes of {program.name} to {pods}, or the number of pods to {nodes}."
+                        yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
                     elif pods % nodes:
                         yield Problem.from_subject(workload, text, unknown=True)
 
@@ -121,7 +123,8 @@ def more_ranks_than_slots(case: Case) -> Iterator[Problem]:
             workers += 1
         if workers is not None and slots is not None and ranks > workers * slots and "oversubscribe" not in words:
             text = f"mpirun starts {ranks} processes, but {workers} workers with"
-            yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots")
+            fix = f"Set -np of mpirun to {workers * slots}, or raise slotsPerWorker or the number of workers."
+            yield Problem.from_subject(job, f"{text} slotsPerWorker {slots} have {workers * slots} slots", fix=fix)
 
 
 @rule("GPU487", "warning", source="https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/")
@@ -138,9 +141,8 @@ def slots_that_are_not_the_gpus_of_a_worker(case: Case) -> Iterator[Problem]:
             continue
         slots, gpus = known_number(job.spec.get("slotsPerWorker", 1)), workload.pod.requests.get(GPU, 0)
         if slots is not None and gpus and slots != gpus:
-            yield Problem.from_subject(
-                workload, f"slotsPerWorker is {slots}, but a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
-            )
+            text = f"slotsPerWorker is {slots}, but a worker has {gpus} GPU{'s' if gpus > 1 else ''}"
+            yield Problem.from_subject(workload, text, fix=f"Set slotsPerWorker to {gpus}.")
 
 
 @rule("GPU488", "warning", source="https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html")
@@ -186,9 +188,12 @@ def more_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         certain = certain and program.setting("backend") in (None, "mp")
         wanted = program.gpus_per_node_min
         if wanted > gpus and not _spans_pods(workload, container, program):
-            yield Problem.from_subject(workload, _text(container, program, wanted, gpus), unknown=not certain)
+            text, fix = _text(container, program, wanted, gpus), _size_fix(program, gpus, wanted)
+            yield Problem.from_subject(workload, text, fix=fix, unknown=not certain)
         elif (total := _gpus_of_group(workload, case)) is not None and _world(program) > total:
-            yield Problem.from_subject(workload, _group_text(program, total), unknown=True)
+            yield Problem.from_subject(
+                workload, _group_text(program, total), fix=_size_fix(program, total), unknown=True
+            )
 
 
 @rule("GPU473", "warning", source=_VLLM)
@@ -215,9 +220,12 @@ def fewer_gpu_processes_than_gpus(case: Case) -> Iterator[Problem]:
         if _spans_pods(workload, container, program):
             total = _gpus_of_group(workload, case)
             if total is not None and 0 < _world(program) < total:
-                yield Problem.from_subject(workload, _group_text(program, total), unknown=True)
+                yield Problem.from_subject(
+                    workload, _group_text(program, total), fix=_size_fix(program, total), unknown=True
+                )
         elif needed < gpus:
-            yield Problem.from_subject(workload, _text(container, program, needed, gpus))
+            text, fix = _text(container, program, needed, gpus), _size_fix(program, gpus, needed)
+            yield Problem.from_subject(workload, text, fix=fix)
 
 
 def _spans_pods(workload: Workload, container: Container, program: Program) -> bool:
@@ -258,6 +266,15 @@ def _text(container: Container, program: Program, needed: int, gpus: int) -> str
     return f"container {container.name} has {gpus} GPU{'s' if gpus > 1 else ''}, but {uses}"
 
 
+def _size_fix(program: Program, gpus: int, needed: int | None = None) -> str:
+    """Return how a program uses the GPUs of its container, or of all its pods without ``needed``."""
+    nodes = program.nodes if isinstance(program.nodes, int) and needed else 1
+    sizes = [*_named_sizes(program)] or ["tensor parallel size"]
+    what = sizes[0] if len(sizes) == 1 else f"product of {' and '.join(sizes)}"
+    size = f"number of processes to {gpus}" if program.name in LAUNCHERS else f"{what} to {gpus * nodes}"
+    return f"Set the {size}{f', or {GPU} in limits of the container to {needed}' if needed else ''}."
+
+
 def _group_text(program: Program, total: int) -> str:
     return f"the pods of its group have {total} GPUs, but {program.name} uses {_world(program)} ({_sizes(program)})"
 
@@ -265,13 +282,18 @@ def _group_text(program: Program, total: int) -> str:
 def _sizes(program: Program) -> str:
     if program.name in LAUNCHERS:
         return f"{program.processes} processes"
+    found = (f"{name} {size}" for name, size in _named_sizes(program).items())
+    return " and ".join(found) or "tensor parallel size 1"
+
+
+def _named_sizes(program: Program) -> dict[str, int]:
+    """Return the parallel sizes of a program that aren't 1."""
     named = {
         "tensor parallel size": program.tensor,
         "pipeline parallel size": program.pipeline,
         "data parallel size": program.data,
     }
-    found = [f"{name} {size}" for name, size in named.items() if isinstance(size, int) and size != 1]
-    return " and ".join(found) or "tensor parallel size 1"
+    return {name: size for name, size in named.items() if isinstance(size, int) and size != 1}
 
 
 @rule("GPU474", "warning", source="https://github.com/NVIDIA/nccl/issues/525")
@@ -281,7 +303,7 @@ def several_gpus_without_shared_memory(case: Case) -> Iterator[Problem]:
     Processes on several GPUs exchange data through /dev/shm. NCCL fails with "Error while creating shared memory
     segment", and data loaders fail with a bus error.
 
-    Fix: Mount an emptyDir with medium: Memory and a sizeLimit of some GiB at /dev/shm.
+    Fix: Mount an emptyDir with medium: Memory and a sizeLimit, for example 8Gi, at /dev/shm.
     """
     for workload in case.gpu_workloads:
         if workload.pod.written.get("hostIPC") not in (None, False):

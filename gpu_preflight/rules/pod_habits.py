@@ -48,7 +48,7 @@ def linux_capability_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     The container runtime doesn't create the container.
 
-    Fix: Remove the capability: NVIDIA's device plugin needs none, except SYS_ADMIN for MIG strategies.
+    Fix: Remove the capability, or correct its name.
     """
     cluster = case.cluster
     for each in cluster.objects_of_kind("DaemonSet"):
@@ -98,13 +98,14 @@ def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
     The container sees all GPUs independent of its requests, including GPUs of other pods. The scheduler counts none for
     it.
 
-    Fix: Remove the variable and set nvidia.com/gpu in limits; set the variable to void for containers without GPU.
+    Fix: Remove the variable and set nvidia.com/gpu in limits, or set the variable to void if it needs no GPU.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
             if container.env.get("NVIDIA_VISIBLE_DEVICES") == "all":
                 text = f"container {container.name} sets NVIDIA_VISIBLE_DEVICES=all, so it uses every GPU of its node"
-                yield Problem.from_subject(workload, text)
+                own = "Remove the variable. The device plugin sets it to the GPUs of the container."
+                yield Problem.from_subject(workload, text, fix=own if GPU in container.requests else "")
 
 
 @rule("GPU254", "warning", source="https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/")
@@ -113,19 +114,24 @@ def nvidia_com_gpu_as_label_or_annotation(case: Case) -> Iterator[Problem]:
 
     No component labels nodes with this resource name, and an annotation requests no GPU.
 
-    Fix: Set nvidia.com/gpu in resources.limits; select nodes by nvidia.com/gpu.present or by a label of your pool.
+    Fix: Set nvidia.com/gpu in resources.limits. Select nodes by nvidia.com/gpu.present or by a label of your pool.
     """
+    by_label = "Select nodes by label nvidia.com/gpu.present=true of GPU feature discovery, or by a label of your pool."
     cluster = case.cluster
     for workload in cluster.workloads:
         if GPU in {**workload.annotations, **workload.owner.annotations} and not workload.asks_for_gpu:
-            yield Problem.from_subject(workload, f"annotation {GPU} requests no GPU; use limits instead")
+            text = f"annotation {GPU} requests no GPU; use limits instead"
+            yield Problem.from_subject(workload, text, fix=f"Set {GPU} in resources.limits of the container.")
         # With pools in the input, GPU120 checks the label on their nodes.
         if not cluster.pools and _selects_by_resource(workload.pod.selection):
-            yield Problem.from_subject(workload, f"selects nodes by label {GPU}, which no component sets")
+            text = f"selects nodes by label {GPU}, which no component sets"
+            yield Problem.from_subject(workload, text, fix=by_label)
     labelled = any(GPU in pool.labels for pool in cluster.pools)
     for each in cluster.daemon_sets:
         if not labelled and _selects_by_resource(each.pod.selection):
-            yield Problem(each, f"DaemonSet {each.name} selects nodes by label {GPU}, which no component sets")
+            yield Problem(
+                each, f"DaemonSet {each.name} selects nodes by label {GPU}, which no component sets", by_label
+            )
 
 
 def _selects_by_resource(chosen: Selection) -> bool:
@@ -165,11 +171,11 @@ def _finishes(workload: Workload) -> bool:
 
 @rule("GPU410", "error", source="https://kubernetes.io/docs/concepts/configuration/configmap/")
 def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """ConfigMap or Secret doesn't exist.
+    """ConfigMap or Secret doesn't exist, or lacks a key.
 
     The pod gets a node and stays there in CreateContainerConfigError or ContainerCreating, with its GPUs.
 
-    Fix: Create it in the pod's namespace, correct the name or the key, or mark it optional.
+    Fix: Create it in the pod's namespace, correct the name, or set optional: true in the reference.
     """
 
     def missing_data(workload: Workload) -> Iterator[Problem]:
@@ -190,7 +196,8 @@ def _missing(workload: Workload, wanted: NamedData, cluster: Cluster) -> Iterato
     keys = there[wanted.name]
     for key in dict.fromkeys(wanted.keys):
         if keys is not None and key not in keys:
-            yield Problem.from_subject(workload, f"{title} has no key {key}{did_you_mean(key, keys)}")
+            fix = f"Correct the key, or add it to the {wanted.kind}."
+            yield Problem.from_subject(workload, f"{title} has no key {key}{did_you_mean(key, keys)}", fix=fix)
 
 
 def _should_be_there(wanted: NamedData, there: Collection[str], workload: Workload, cluster: Cluster) -> bool:
@@ -246,7 +253,7 @@ def disk_made_before_the_gpu_pod_has_a_node(case: Case) -> Iterator[Problem]:
         if not workload.asks_for_gpu:
             continue
         for each in dict.fromkeys(one.name for one in _disks(workload, cluster) if _is_early(one)):
-            text = f"StorageClass {each} creates its disk in any zone, before the pod has a node"
+            text = f"StorageClass {each} creates its disk before the pod has a node, maybe in a zone without GPU nodes"
             yield Problem.from_subject(workload, text)
 
 
@@ -294,7 +301,7 @@ def efa_pods_that_may_land_in_different_zones(case: Case) -> Iterator[Problem]:
 
     EFA traffic doesn't leave its zone. Pods of one job in different zones can't communicate over EFA.
 
-    Fix: Restrict the pool to one zone, or set a placement group in the EC2NodeClass.
+    Fix: Require one zone in topology.kubernetes.io/zone of the NodePool, or set a placement group in the EC2NodeClass.
     """
     for workload in case.cluster.workloads:
         if not workload.pod.requests.get(EFA) or workload.replicas == 1:

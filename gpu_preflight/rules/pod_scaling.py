@@ -67,7 +67,7 @@ def horizontal_pod_autoscaler_that_allows_no_pods(case: Case) -> Iterator[Proble
 
     The API server rejects minReplicas: 0 before Kubernetes 1.37.
 
-    Fix: Set minReplicas: 1, or scale to zero with KEDA by a metric of demand.
+    Fix: Set minReplicas: 1, or use a ScaledObject of KEDA, which can scale to zero by queue length.
     """
     cluster = case.cluster
     if cluster.version is not None and minor(cluster.version) >= _ZERO_FROM:
@@ -126,7 +126,7 @@ def horizontal_pod_autoscaler_on_a_metric_that_nothing_serves(case: Case) -> Ite
     for scaler, each in case.signals:
         of_adapter = scaler.kind == HPA and each.kind in ("Pods", "Object", "External")
         if of_adapter and each.query and not _is_served(cluster, each):
-            text = f"no metrics adapter in the input serves metric {each.query} of type {each.kind}"
+            text = f"no metrics adapter in the input serves metric {each.query} of type {each.kind}, so it never scales"
             yield Problem.from_subject(scaler, text, unknown=not cluster.sees_software, doubt=cluster.doubt)
 
 
@@ -152,7 +152,7 @@ def workload_scaled_to_zero_by_a_measurement_of_its_pods(case: Case) -> Iterator
 
     Without pods, no GPU is in use and there is no measurement, so KEDA never creates the first pod again.
 
-    Fix: Add a trigger of demand, such as the length of a queue, or set minReplicaCount: 1.
+    Fix: Add a trigger whose metric exists without pods, such as the length of a queue, or set minReplicaCount: 1.
     """
     for each in case.replica_scalers:
         spec = each.object.spec
@@ -196,7 +196,7 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
 
     KEDA creates query / threshold pods. An average results in one or two pods with any load, and several values fail.
 
-    Fix: Sum over the pods, for example sum(max by (exported_pod) (...)), or set metricType: Value for an average.
+    Fix: Write the query as a sum over the pods, for example sum(max by (exported_pod) (...)).
     """
     for scaler, each in case.gpu_signals:
         if each.kind != "prometheus" or not each.per_pod or not each.query:
@@ -206,6 +206,7 @@ def keda_query_that_is_no_sum(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(
                 scaler,
                 "its query returns an average, but KEDA divides the result by the threshold, so it must be a sum",
+                fix="Use sum instead of avg in the query, or set metricType: Value in the trigger.",
             )
         elif re.match(r"DCGM_\w+\s*(?:\{[^}]*\})?$", query) or re.match(r"(?:sum|max|min)\s+by\b", query):
             text = "its query returns a value for each GPU or pod, but KEDA accepts only one"
@@ -274,7 +275,7 @@ def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
     The Prometheus of kube-prometheus-stack reads only monitors with the label of its release. Autoscalers that use
     metrics of this monitor never scale.
 
-    Fix: Add the label release to the monitor, or set serviceMonitorSelectorNilUsesHelmValues of the chart to false.
+    Fix: Add the label to the monitor.
     """
     chart = case.cluster.chart(KUBE_PROMETHEUS_STACK)
     spec = mapping(dig(chart.values, "prometheus", "prometheusSpec")) if chart else {}
@@ -286,7 +287,10 @@ def monitor_that_prometheus_does_not_select(case: Case) -> Iterator[Problem]:
         if not isinstance(have, Unknown) and have != release:
             unknown = bool(case.cluster.objects_of_kind("Prometheus"))
             text = f"has no label release={release}, so Prometheus ignores it"
-            yield Problem.from_subject(each, text, unknown=unknown)
+            value = f"{each.kind[:1].lower()}{each.kind[1:]}SelectorNilUsesHelmValues"
+            chart_fix = f"set prometheus.prometheusSpec.{value}: false in the values of chart {chart.name}"
+            fix = f"Add label release: {release} to the monitor, or {chart_fix}."
+            yield Problem.from_subject(each, text, fix=fix, unknown=unknown)
 
 
 @rule("GPU375", "warning", source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/")

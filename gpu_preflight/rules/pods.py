@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from gpu_facts.labels import KUEUE_DOMAIN, KUEUE_QUEUE
 from gpu_facts.light import regex
 from gpu_facts.quantities import MIB, quantity
 from gpu_preflight.admission.pod_security import below_level
 from gpu_preflight.case import Case
 from gpu_preflight.cluster.kueue import is_queued
 from gpu_preflight.cluster.objects import may_be_excerpt
+from gpu_preflight.cluster.software import is_defined
 from gpu_preflight.model.answer import Answer, Reason
 from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.pod import Pod, Workload, read_pod_template
@@ -42,7 +44,7 @@ def _refused(case: Case, id: str) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for each in case.admitted(workload).refusals:
             if each.rule == id:
-                yield Problem.from_subject(workload, each.text, unknown=each.answer is Answer.UNKNOWN)
+                yield Problem.from_subject(workload, each.text, fix=each.fix, unknown=each.answer is Answer.UNKNOWN)
 
 
 @rule("GPU126", "error", source="https://kubernetes.io/docs/concepts/containers/runtime-class/")
@@ -63,7 +65,7 @@ def more_than_the_namespace_allows(case: Case) -> Iterator[Problem]:
     The API server rejects pods beyond a ResourceQuota or outside a LimitRange. Their owner reports FailedCreate, and no
     pod is Pending.
 
-    Fix: Raise the quota or the limit, or lower the requests.
+    Fix: Raise the quota or the limit, or change the requests.
     """
     yield from _refused(case, "GPU130")
 
@@ -139,7 +141,7 @@ def mount_that_the_api_server_refuses(case: Case) -> Iterator[Problem]:
 
     A container mounts a volume that its pod doesn't have, or two volumes at one path, so no pod is created.
 
-    Fix: Add the volume to the pod, correct its name, or mount one of the two elsewhere.
+    Fix: Correct the volume or the mount that the message names.
     """
     yield from _refused(case, "GPU408")
 
@@ -300,18 +302,22 @@ def _lasting(pool: Pool) -> list[Taint]:
 
 @rule("GPU127", "warning", source="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/")
 def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Problem]:
-    """GPU pod waits until it is released.
+    """GPU pod has a scheduling gate, or its job is suspended, and nothing releases it.
 
     For a pod with scheduling gates or of a suspended job, no autoscaler creates a node.
 
-    Fix: Add the label of its queue, or remove schedulingGates and suspend.
+    Fix: Remove the gate or install its controller, or resume the job or name its queue.
     """
+    queued = is_defined(KUEUE_DOMAIN, case.cluster)
+    or_queue = f", or label {KUEUE_QUEUE} to the name of a LocalQueue" if queued else ""
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
-            yield Problem.from_subject(workload, text)
+            fix = "Remove the gate from schedulingGates, or install the controller that removes it."
+            yield Problem.from_subject(workload, text, fix=fix)
         if workload.suspended and not is_queued(workload):
-            yield Problem.from_subject(workload, "is suspended, but names no queue that would start it")
+            text = "is suspended, but names no queue that would start it"
+            yield Problem.from_subject(workload, text, fix=f"Set spec.suspend: false in the job{or_queue}.")
 
 
 @rule("GPU128", "error", source="https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/")
@@ -347,7 +353,7 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
             text = f"its priority {workload.priority} is below {cutoff}, so cluster autoscaler creates no node for it"
-            yield Problem.from_subject(workload, text)
+            yield Problem.from_subject(workload, text, fix=f"Set the value of its PriorityClass to {cutoff} or more.")
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)
@@ -398,7 +404,7 @@ def more_replicas_than_the_limits_of_the_pools_allow(case: Case) -> Iterator[Pro
 
     The pools stop at their maximum, and the replicas beyond it stay Pending.
 
-    Fix: Raise the maximum or the limit of a pool, or lower the replicas.
+    Fix: Change the pool or the claim as the message states, or lower the replicas.
     """
     for verdict in case.verdicts:
         workload = verdict.workload
@@ -422,8 +428,7 @@ def workloads_that_do_not_fit_beside_each_other(case: Case) -> Iterator[Problem]
     separate nodes or zones that don't exist. All pods that share a claim need one node. Services without GPUs use
     capacity too, unless a taint excludes them.
 
-    Fix: Raise the maximum or the limit of a pool, lower the replicas, taint the GPU nodes, or use a queue that starts
-    one workload after another.
+    Fix: Change the pools or the workloads as the message states, or use a queue that starts one workload after another.
     """
     for verdict in case.verdicts:
         for each in verdict.reasons:

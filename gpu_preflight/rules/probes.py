@@ -32,7 +32,7 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
 
     kubelet restarts the container while it loads the model, and the load starts again. The pod never becomes ready.
 
-    Fix: Add a startupProbe with failureThreshold times periodSeconds above the time to load, such as 60 times 30 s.
+    Fix: Add a startupProbe with periodSeconds: 30 and failureThreshold: 60, or more if the model takes longer to load.
     """
     for workload, container, program in case.gpu_programs:
         if program.name not in SERVERS or len(programs(container)) != 1:
@@ -42,7 +42,9 @@ def probe_that_ends_a_server_while_it_loads(case: Case) -> Iterator[Problem]:
         if allowed is not None and allowed < needed:
             text = f"{name} restarts container {container.name} after {allowed} s without an answer, but"
             loads = f"{program.name} takes about {needed:.0f} s or more to load {program.model or 'its model'}"
-            yield Problem.from_subject(workload, f"{text} {loads}", unknown=True)
+            fix = "Raise failureThreshold of the startupProbe, so it waits longer than the model takes to load."
+            own = fix if name == "startupProbe" else ""
+            yield Problem.from_subject(workload, f"{text} {loads}", fix=own, unknown=True)
 
 
 def _load_seconds(program: Program) -> float:
@@ -76,13 +78,15 @@ def _probes_of_other_ports(workload: Workload) -> Iterator[Problem]:
             text = f"{name} of container {container.name} checks port {port}"
             if isinstance(port, str) and known_number(port) is None and "$" not in port and "{" not in port:
                 if named is not None and port not in named:
-                    yield Problem.from_subject(workload, f"{text}, but no port of the container has this name")
+                    fix = f"Set the port of the {name} to a port of the container, or name one of its ports {port}."
+                    yield Problem.from_subject(workload, f"{text}, but no port of the container has this name", fix=fix)
                 port = (named or {}).get(port)
             number = known_number(port)
             if listens is not None and number is not None and number != listens[1]:
                 yield Problem.from_subject(
                     workload,
                     f"{text}, but {listens[0].name} listens on {listens[1]}",
+                    fix=f"Set the port of the {name} to {listens[1]}, or --port of {listens[0].name} to {number}.",
                     unknown=not listens[0].is_sure,
                 )
             elif listens is None and number is not None and _is_undeclared(number, workload):
@@ -115,9 +119,10 @@ def target_port_without_listener(case: Case) -> Iterator[Problem]:
             ):
                 continue
             for each in mappings(service.spec.get("ports")):
-                if why := _unreached(workload, each.get("targetPort", each.get("port"))):
+                why, fix = _unreached(workload, each.get("targetPort", each.get("port")))
+                if why:
                     text = f"Service {service.namespace}/{service.name} sends requests to {why}"
-                    yield Problem.from_subject(workload, text)
+                    yield Problem.from_subject(workload, text, fix=fix)
 
 
 @rule("GPU505", "warning", source="https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service")
@@ -126,7 +131,7 @@ def service_that_selects_no_pod(case: Case) -> Iterator[Problem]:
 
     Clients get "connection refused" or time out, while the pods are ready and keep their GPUs.
 
-    Fix: Set the selector of the Service to labels of the workload's pods.
+    Fix: Set spec.selector of the Service to labels of the workload's pods.
     """
     gpus = {id(each) for each in case.gpu_workloads}
     for service in case.cluster.objects_of_kind("Service"):
@@ -151,8 +156,8 @@ def _may_be_selected(workload: Workload, selector: Mapping[str, Any]) -> bool:
     return all(left is not None and may_equal(str(left), str(right)) for left, right in pairs)
 
 
-def _unreached(workload: Workload, target: Any) -> str:
-    """Return why no program listens on a target port; empty if one does or may."""
+def _unreached(workload: Workload, target: Any) -> tuple[str, str]:
+    """Return why no program listens on a target port, and the fix; empty texts if one does or may."""
     containers = workload.pod.containers or ()
     name = known_text(target)
     if name is not None and known_number(name) is None:
@@ -161,18 +166,19 @@ def _unreached(workload: Workload, target: Any) -> str:
         ]
         ports = {key: value for each in named if each is not None for key, value in each.items()}
         if None in named or "$" in name or "{" in name:
-            return ""
+            return "", ""
         if name not in ports:
-            return f"port {name}, but no port of its pods has this name"
+            fix = f"Name a port of the server's container {name}, or set targetPort to the number of its port."
+            return f"port {name}, but no port of its pods has this name", fix
         target = ports[name]
     number = known_number(target)
     found = _listens(workload, containers[0]) if len(containers) == 1 else None
     if found is None or number is None or number == found[1] or not found[0].is_sure:
-        return ""
+        return "", ""
     # Servers have other ports too: for metrics, or between the parts of a model.
     if str(number) in found[0].options.values() or number in {each.container for each in containers[0].ports}:
-        return ""
-    return f"port {number}, but {found[0].name} listens on {found[1]}"
+        return "", ""
+    return f"port {number}, but {found[0].name} listens on {found[1]}", f"Set targetPort to {found[1]}."
 
 
 def _listens(workload: Workload, container: Container) -> tuple[Program, int] | None:

@@ -114,7 +114,7 @@ def job_that_is_more_than_its_queue_ever_has(case: Case) -> Iterator[Problem]:
 
     Kueue admits a job if one flavor has quota for all its pods. This job waits permanently, without pods.
 
-    Fix: Set a quota for every requested resource of at least the whole job, or reduce the job's requests.
+    Fix: Raise the quota, or lower the job's requests.
     """
     cluster = case.cluster
     if reads_other_resources(cluster):
@@ -134,9 +134,11 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
     # Kueue counts pods only if a quota covers them.
     undeclared = sorted(requests.keys() - covered - {"pods"})
     if undeclared and covered:
-        message = f"ClusterQueue {queue.name} has no quota for {', '.join(undeclared)}, which the job requests"
+        names = ", ".join(undeclared)
+        message = f"ClusterQueue {queue.name} has no quota for {names}, which the job requests"
+        fix = f"Add {names} to coveredResources of the ClusterQueue, and in the same order to each flavor."
         # Kueue may be configured to exclude resources, or to count others instead.
-        yield Problem.from_subject(job, message, unknown=not is_configuration_seen(cluster))
+        yield Problem.from_subject(job, message, fix=fix, unknown=not is_configuration_seen(cluster))
     if has_unknown_groups(queue):
         yield Problem.from_subject(
             job, f"ClusterQueue {queue.name} may lack quota for the job: its resourceGroups aren't known", unknown=True
@@ -148,7 +150,8 @@ def _too_much(cluster: Cluster, job: QueuedJob, requests: dict[str, int], pods: 
             name, most = next(each for each in short if each)
             shown = f"its {pods} pods request {show(name, wanted[name])} {name} together"
             message = f"{shown}, but ClusterQueue {queue.name} has at most {show(name, most)} of one flavor"
-            yield Problem.from_subject(job, message, unknown=may_borrow_elsewhere(queue, cluster))
+            fix = f"Raise nominalQuota of {name} in one flavor to {show(name, wanted[name])}, or lower the requests."
+            yield Problem.from_subject(job, message, fix=fix, unknown=may_borrow_elsewhere(queue, cluster))
         elif wanted and all(_is_open(group, flavor, wanted) for flavor in group.flavors):
             late = f"its quota of {', '.join(wanted)} is known only at deployment"
             text = f"ClusterQueue {queue.name} may lack quota for the job: {late}"
@@ -174,7 +177,7 @@ def flavor_whose_nodes_no_pool_makes(case: Case) -> Iterator[Problem]:
         taking = case.match_pool_labels(flavor_labels(flavor))
         if labels and taking and all(answer is Answer.NO for _, answer in taking):
             shown = ", ".join(f"{key}={value}" for key, value in labels.items())
-            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}"
+            message = f"ResourceFlavor {flavor.name}: no pool has nodes with {shown}, so admitted pods stay Pending"
             yield Problem(flavor, message, unknown=not cluster.whole, doubt=cluster.doubt)
 
 
@@ -204,7 +207,8 @@ def _never_admitted(job: QueuedJob, flavors: list[Object]) -> Iterator[Problem]:
         closed = [_closed(part, flavor) for flavor in flavors]
         if closed and all(closed) and part.asks_for_gpu:
             text = f"its pod template doesn't tolerate {closed[0]} of ResourceFlavor {flavors[0].name}"
-            yield Problem.from_subject(job, f"{text}, so Kueue never admits it")
+            fix = f"Add a toleration of {closed[0]} to spec.tolerations of ResourceFlavor {flavors[0].name}."
+            yield Problem.from_subject(job, f"{text}, so Kueue never admits it", fix=fix)
 
 
 def _closed(part: Workload, flavor: Object) -> Taint | None:
@@ -225,8 +229,11 @@ def _flavor_taint_problems(case: Case, job: QueuedJob, flavor: Object) -> Iterat
         kept = [untolerated(given, pool.taints) for pool in pools if pool in case.gpu_pools]
         if kept and all(any(answer is Answer.NO for _, answer in each) for each in kept):
             taint = next(taint for taint, answer in kept[0] if answer is Answer.NO)
-            message = f"{part.name}: neither its pods nor ResourceFlavor {flavor.name} tolerate {taint} of the pool"
-            yield Problem(flavor, message)
+            message = (
+                f"{part.name}: neither its pods nor ResourceFlavor {flavor.name} tolerate {taint} of the pool, so they "
+                "stay Pending"
+            )
+            yield Problem(flavor, message, f"Add a toleration of {taint} to spec.tolerations of the ResourceFlavor.")
 
 
 @rule("GPU206", "error", source="kubernetes-sigs/kueue v0.19.2 pkg/webhooks/clusterqueue_webhook.go")
@@ -303,7 +310,7 @@ def _stopped(case: Case) -> Iterator[Problem]:
         policy = each.spec.get("stopPolicy")
         if policy in _STOPPED:
             text = f"{each.kind} {each.name} admits no job, because its stopPolicy is {policy}"
-            yield Problem(each, text, "Remove stopPolicy, or set it to None.")
+            yield Problem(each, text, f"Remove stopPolicy from {each.kind} {each.name}.")
 
 
 def _kai_queue_name(workload: Workload) -> str | None:
@@ -389,9 +396,12 @@ def part_of_a_gpu_that_kai_scheduler_refuses(case: Case) -> Iterator[Problem]:
         if part is None or each.pod.scheduler != KAI_SCHEDULER:
             continue
         if each.pod.requests.get(GPU):
-            yield Problem.from_subject(each, f"requests both {part} and whole {GPU}, which KAI Scheduler rejects")
+            text = f"requests both {part} and whole {GPU}, which KAI Scheduler rejects"
+            yield Problem.from_subject(each, text, fix=f"Remove {GPU} from the limits of the pod.")
         elif not is_true(sharing) and not isinstance(sharing, Unknown):
-            yield Problem.from_subject(each, f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off")
+            text = f"requests {part}, but global.gpuSharing of KAI Scheduler's chart is off, so it rejects the pod"
+            fix = "Set global.gpuSharing: true in the values of chart kai-scheduler."
+            yield Problem.from_subject(each, text, fix=fix)
 
 
 @rule("GPU393", "error", source=f"{_CONCEPTS}/workload_priority_class/")

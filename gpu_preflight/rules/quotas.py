@@ -117,14 +117,16 @@ def job_whose_topology_no_flavor_has(case: Case) -> Iterator[Problem]:
     Kueue skips a flavor without topologyName, or whose Topology lacks the level, so the job waits without pods. If the
     queue also has flavors without topology, jobs without a topology request start only on them.
 
-    Fix: Set a Topology with this level in the ResourceFlavor, or remove the annotation from the pods.
+    Fix: Set spec.topologyName of the ResourceFlavor, or remove the annotation from the pods.
     """
     cluster = case.cluster
     seen = _looks_at_topologies(cluster)
     for job in case.queued_jobs if seen is not Answer.NO else ():
         queue = job.cluster_queue
-        for text in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
-            yield Problem.from_subject(job, text, unknown=seen is Answer.UNKNOWN)
+        for text, fix in dict.fromkeys(_passed_over(job, queue, cluster)) if queue else ():
+            yield Problem.from_subject(
+                job, f"{text}, so Kueue never admits it", fix=fix, unknown=seen is Answer.UNKNOWN
+            )
 
 
 def _looks_at_topologies(cluster: Cluster) -> Answer:
@@ -138,7 +140,8 @@ def _looks_at_topologies(cluster: Cluster) -> Answer:
     return Answer.YES if tuple(map(int, found.groups())) >= _SINCE else Answer.NO
 
 
-def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[str]:
+def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield why Kueue skips every flavor for a part of a job, and the fix; an empty fix is the rule's."""
     flavors = {each.name: each for each in kueue_objects(cluster, "ResourceFlavor")}
     groups = quotas(queue)
     used = [flavors.get(name) for group in groups for name in group.flavors]
@@ -149,27 +152,29 @@ def _passed_over(job: QueuedJob, queue: Object, cluster: Cluster) -> Iterator[st
             if requests.isdisjoint(group.covered) or not group.flavors:
                 continue
             why = [_why_not(flavors.get(name), part.annotations, mixed, cluster) for name in group.flavors]
-            if all(why):
-                yield f"{part.name.removeprefix(job.name)} {why[0]}".strip()
+            if all(text for text, _ in why):
+                text, fix = why[0]
+                yield f"{part.name.removeprefix(job.name)} {text}".strip(), fix
 
 
-def _why_not(flavor: Object | None, annotations: Mapping[str, Any], mixed: bool, cluster: Cluster) -> str:
-    """Return why Kueue skips a flavor; empty if it doesn't, or if that isn't known."""
+def _why_not(flavor: Object | None, annotations: Mapping[str, Any], mixed: bool, cluster: Cluster) -> tuple[str, str]:
+    """Return why Kueue skips a flavor, and the fix; empty texts if it doesn't, or if that isn't known."""
     if flavor is None:
-        return ""
+        return "", ""
     wanted = [key for key in (*_LEVELS, *_ANY) if key in annotations]
     topology = flavor.spec.get("topologyName")
     if topology is None:
-        return f"requests {wanted[0]}, but ResourceFlavor {flavor.name} has no topologyName" if wanted else ""
+        return f"requests {wanted[0]}, but ResourceFlavor {flavor.name} has no topologyName" if wanted else "", ""
     if not wanted:
         text = f"requests no topology, but ResourceFlavor {flavor.name} is only for jobs that request one"
-        return text if mixed else ""
+        return (text, f'Annotate the pods with {_ANY[0]}: "true".') if mixed else ("", "")
     levels = _levels(topology, cluster)
     for key in wanted if levels else ():
         level = known_text(annotations[key])
         if key in _LEVELS and level and not is_expression(level) and level not in levels:
-            return f"requests level {level}, which Topology {topology} of ResourceFlavor {flavor.name} doesn't have"
-    return ""
+            text = f"requests level {level}, which Topology {topology} of ResourceFlavor {flavor.name} doesn't have"
+            return text, f"Use one of the levels {', '.join(levels)} in the annotation, or add it to the Topology."
+    return "", ""
 
 
 def _levels(topology: Any, cluster: Cluster) -> tuple[str, ...]:

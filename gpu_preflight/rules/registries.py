@@ -60,17 +60,25 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
         return
     unknown = any(map(_is_mirrored, isolated))
     names = ", ".join(each.name for each in isolated)
-    tail = f"nodes of pool {names} can pull only from ECR in their VPC"
+    tail = f"nodes of pool {names} have no route out and can pull only from ECR, through VPC endpoints"
     near = _regions_of_endpoints(cluster)
     for workload in cluster.workloads:
         for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
-            yield Problem.from_subject(workload, f"uses image {image}, but {tail}", unknown=unknown)
+            text = f"uses image {image}, but {tail}"
+            yield Problem.from_subject(workload, text, fix=_copy_fix(image, near), unknown=unknown)
     for daemon in cluster.daemon_sets:
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
-            yield Problem(daemon, f"DaemonSet {daemon.name} uses image {image}, but {tail}", unknown=unknown)
+            text = f"DaemonSet {daemon.name} uses image {image}, but {tail}"
+            yield Problem(daemon, text, _copy_fix(image, near), unknown=unknown)
     for chart in cluster.charts:
         if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
             yield Problem(chart, f"chart {chart.name} uses images of {NVIDIA_REGISTRY}, but {tail}", unknown=unknown)
+
+
+def _copy_fix(image: str, near: frozenset[str]) -> str:
+    """Return where to copy an image of another region's ECR; empty for other registries."""
+    regions = " or ".join(sorted(near))
+    return f"Replicate the repository to ECR in {regions}, and use the image there." if _ECR.match(image) else ""
 
 
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:
@@ -190,7 +198,8 @@ def model_that_isolated_nodes_cannot_download(case: Case) -> Iterator[Problem]:
 
     The server waits for the Hugging Face hub, fails and starts again. No pod ever becomes ready.
 
-    Fix: Copy the model into a bucket in the region and load it from there: CopiedModel or StreamedModel.
+    Fix: Copy the model into a bucket in the region and load it from there; with this library: CopiedModel or
+    StreamedModel.
     """
     pools, cluster = case.gpu_pools, case.cluster
     if not pools or not all(is_isolated(each, cluster.resources) for each in pools):

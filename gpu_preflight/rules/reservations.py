@@ -72,24 +72,30 @@ def capacity_block_without_all_that_belongs_to_it(case: Case) -> Iterator[Proble
     """
     for pool in case.cluster.pools:
         if pool.is_group and is_visible(pool):
-            for lacks in _lacks_of_block(pool):
-                yield Problem.from_subject(pool, lacks)
+            for lacks, fix in _lacks_of_block(pool):
+                yield Problem.from_subject(pool, lacks, fix=fix)
 
 
-def _lacks_of_block(pool: Pool) -> Iterator[str]:
+def _lacks_of_block(pool: Pool) -> Iterator[tuple[str, str]]:
+    """Yield what a group on a Capacity Block lacks, and the fix."""
     capacity, bought = pool.properties.get("CapacityType"), pool.launch.market
     if pool.kind == "managed" and capacity != "CAPACITY_BLOCK":
         if bought == "capacity-block" and not isinstance(capacity, Unknown):
-            yield f"CapacityType must be CAPACITY_BLOCK as in its launch template, got {capacity or 'ON_DEMAND'}"
+            text = f"CapacityType must be CAPACITY_BLOCK as in its launch template, got {capacity or 'ON_DEMAND'}"
+            yield text, "Set CapacityType: CAPACITY_BLOCK in the node group."
         return
     if pool.kind == "self-managed" and bought != "capacity-block":
         return
     if not isinstance(bought, Unknown) and bought != "capacity-block":
-        yield "its Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
+        text = "its Capacity Block needs InstanceMarketOptions.MarketType capacity-block in a launch template"
+        yield text, "Set InstanceMarketOptions: {MarketType: capacity-block} in the launch template of the group."
     if pool.launch.reservation is None and pool.launch.reservation_group is None:
-        yield "its launch template doesn't set the reservation id of the Capacity Block"
+        text = "its launch template doesn't set the reservation id of the Capacity Block"
+        field = "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"
+        yield text, f"Set {field} in the launch template."
     if pool.kind == "managed" and pool.launch.instance_type is None:
-        yield "its launch template doesn't set InstanceType for the Capacity Block"
+        text = "its launch template doesn't set InstanceType for the Capacity Block"
+        yield text, "Set InstanceType in the launch template to the type of the Capacity Block."
 
 
 @rule("GPU025", "warning", source=_BLOCKS)
@@ -104,7 +110,8 @@ def reservation_in_one_zone_and_group_in_several(case: Case) -> Iterator[Problem
         answer = spans_zones(pool)
         one_place = "capacity-block" in pool.capacity_types or is_given(pool.launch.reservation)
         if one_place and pool.zones and answer is not Answer.NO:
-            message = f"it has subnets in {len(set(pool.zones))} zones, but its reservation is in one"
+            zones = len(set(pool.zones))
+            message = f"it has subnets in {zones} zones, but its reservation is in one, so launches in the others fail"
             yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
@@ -120,20 +127,25 @@ def reservation_of_another_type_zone_or_platform(case: Case) -> Iterator[Problem
         target = pool.launch.reservation
         resource = case.cluster.resources.get(target.resource or "") if isinstance(target, Unknown) else None
         if resource is not None and resource.type == _RESERVATION:
-            for unlike in _differences(pool, resource.properties):
-                yield Problem.from_subject(pool, unlike)
+            for unlike, fix in _differences(pool, resource.properties):
+                yield Problem.from_subject(pool, f"{unlike}, so launches into the reservation fail", fix=fix)
 
 
-def _differences(pool: Pool, reserved: Any) -> Iterator[str]:
+def _differences(pool: Pool, reserved: Any) -> Iterator[tuple[str, str]]:
+    """Yield how a reservation differs from a group, and the fix."""
     kind, zone = known_text(reserved.get("InstanceType")), reserved.get("AvailabilityZone")
     platform = known_text(reserved.get("InstancePlatform"))
     if kind is not None and pool.instance_types and kind not in pool.instance_types:
-        yield f"its reservation is for {kind}, but the group launches {', '.join(pool.instance_types)}"
+        types = ", ".join(pool.instance_types)
+        text = f"its reservation is for {kind}, but the group launches {types}"
+        yield text, f"Set the instance type of the group to {kind}, or reserve {types}."
     known = bool(pool.zones) and all(isinstance(each, str) for each in pool.zones)
     if isinstance(zone, str) and known and zone not in pool.zones:
-        yield f"its reservation is in {zone}, but the group is in {', '.join(str(each) for each in pool.zones)}"
+        text = f"its reservation is in {zone}, but the group is in {', '.join(str(each) for each in pool.zones)}"
+        yield text, f"Give the group only subnets in {zone}, or reserve capacity in its zone."
     if platform is not None and platform != "Linux/UNIX":
-        yield f"its reservation is for {platform}, but EKS images are Linux/UNIX"
+        text = f"its reservation is for {platform}, but EKS images are Linux/UNIX"
+        yield text, "Set InstancePlatform of the reservation to Linux/UNIX."
 
 
 @rule("GPU027", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html")
@@ -151,7 +163,7 @@ def reservation_that_nobody_uses(case: Case) -> Iterator[Problem]:
         kind = known_text(resource.properties.get("InstanceType"))
         targeted = resource.properties.get("InstanceMatchCriteria") == "targeted"
         if targeted and kind in catalogue() and not _is_named(resource, cluster):
-            text = f"no pool uses reservation {resource.path} of {_size(resource)}{kind}"
+            text = f"no pool uses reservation {resource.path} of {_size(resource)}{kind}, which is billed"
             yield Problem(resource, text)
 
 
@@ -206,7 +218,10 @@ def update_that_needs_more_nodes_than_are_reserved(case: Case) -> Iterator[Probl
         strategy = mapping(update).get("UpdateStrategy")
         fits = isinstance(update, Unknown) or isinstance(strategy, Unknown) or strategy == "MINIMAL"
         if pool.kind == "managed" and is_reserved(pool) and not fits:
-            message = f"an update first launches more nodes than the {pool.max_nodes or 'MaxSize'} reserved ones"
+            reserved = pool.max_nodes or "MaxSize"
+            message = (
+                f"an update first launches nodes in addition to the {reserved} reserved ones, and fails if EC2 has none"
+            )
             yield Problem.from_subject(pool, message)
 
 
@@ -284,7 +299,7 @@ def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
 
     EC2 rejects a reservation that ends in the past, and launches that target an ended reservation fail.
 
-    Fix: Set a later EndDate, or EndDateType to unlimited.
+    Fix: Set a later EndDate, or remove EndDate and EndDateType.
     """
     cluster = case.cluster
     for resource in cluster.resources_of_type(*_RESERVATIONS):
@@ -295,10 +310,11 @@ def capacity_reservation_that_has_ended(case: Case) -> Iterator[Problem]:
         text = f"ended at {_format_time(ends)}"
         using = [each for each in case.gpu_pools if _target(each) == resource.key]
         for pool in using:
-            message = f"its target reservation {resource.path} {text}"
+            message = f"its target reservation {resource.path} {text}, so its launches fail"
             yield Problem.from_subject(pool, message, unknown=resource.conditional)
         if not using:
-            yield Problem(resource, f"reservation {resource.path} {text}", unknown=resource.conditional)
+            message = f"reservation {resource.path} {text}, so EC2 doesn't create it"
+            yield Problem(resource, message, unknown=resource.conditional)
 
 
 def _target(pool: Pool) -> str | None:

@@ -64,7 +64,7 @@ def horizontal_pod_autoscaler_by_a_share_of_no_request(case: Case) -> Iterator[P
         whole = name in mapping(workload.pod.asked) or name in mapping(workload.pod.limits)
         if bare and not whole:
             names = ", ".join(map(str, bare))
-            text = f"targets utilization of {name}, which container {names} doesn't request"
+            text = f"targets utilization of {name}, which container {names} doesn't request, so it never scales"
             yield Problem.from_subject(scaler, text, unknown=bool(filled))
 
 
@@ -120,10 +120,13 @@ def scaler_whose_bounds_contradict_each_other(case: Case) -> Iterator[Problem]:
     for each in case.replica_scalers:
         least, most = _compared_min(each), each.max_replicas
         if least is not None and most is not None and least > most:
-            yield Problem.from_subject(each, f"its minimum of {least} pods is above its maximum of {most}")
+            text = f"its minimum of {least} pods is above its maximum of {most}"
+            fix = f"Raise the maximum to {least} or more, or lower the minimum to {most} or less."
+            yield Problem.from_subject(each, text, fix=fix)
         idle = known_number(each.object.spec.get("idleReplicaCount"))
         if idle is not None and least is not None and idle >= least:
-            yield Problem.from_subject(each, f"idleReplicaCount {idle} must be below its minimum of {least}")
+            text = f"idleReplicaCount {idle} must be below its minimum of {least}"
+            yield Problem.from_subject(each, text, fix="Set idleReplicaCount: 0 and minReplicaCount: 1 or more.")
 
 
 def _compared_min(scaler: Scaler) -> int | None:
@@ -151,7 +154,7 @@ def vpa_and_horizontal_pod_autoscaler_on_the_same_metric(case: Case) -> Iterator
 
     VPA changes the request that the other one divides by, so the number and the size of the pods oscillate.
 
-    Fix: Set updateMode Off in the VPA, or scale by a metric that VPA doesn't change.
+    Fix: Set updatePolicy.updateMode: "Off" in the VPA, or scale by a metric that VPA doesn't change.
     """
     for vpa, mode, policies in _vertical(case):
         for hpa in case.scalers if mode != "Off" else ():
@@ -188,7 +191,7 @@ def vpa_that_restarts_gpu_pods(case: Case) -> Iterator[Problem]:
 
     VPA evicts a pod to change its CPU or memory. A model loads again, and a training run starts over.
 
-    Fix: Set updateMode Off or Initial.
+    Fix: Set updatePolicy.updateMode: "Off" in the VPA, or "Initial".
     """
     for each, mode, _ in _vertical(case):
         workload = scale_target(each, case.cluster)

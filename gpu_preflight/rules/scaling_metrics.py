@@ -31,7 +31,17 @@ _NAME = regex(r"(?:exported_)?(?:pod|namespace|container)")
 _ONE = 1000
 # A pod has at most eight GPUs here, whose ratios may be summed.
 _MOST_RATIO = 8 * _ONE
-_SERVERS = ("vllm", "text-generation-inference", "tritonserver", "sglang")
+# The metric of requests that wait in each server.
+# Sources: docs.vllm.ai/en/v0.11.0/usage/metrics.html, docs.sglang.ai/references/production_metrics.html,
+# huggingface.co/docs/text-generation-inference/reference/metrics, triton-inference-server/server r25.10
+# docs/user_guide/metrics.md
+_WAITING_REQUESTS = {
+    "vllm": "vllm:num_requests_waiting",
+    "text-generation-inference": "tgi_queue_size",
+    "tritonserver": "nv_inference_pending_request_count",
+    "sglang": "sglang:num_queue_reqs",
+}
+_SERVERS = tuple(_WAITING_REQUESTS)
 # Names without the prefix DCGM_FI_.
 _FIELDS = """
 DEV_SM_CLOCK DEV_MEM_CLOCK DEV_MEMORY_TEMP DEV_GPU_TEMP DEV_POWER_USAGE DEV_TOTAL_ENERGY_CONSUMPTION
@@ -86,7 +96,7 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
 
     Without honorLabels, the labels pod and namespace are the exporter's, so the query finds no data for your pods.
 
-    Fix: Use exported_pod and exported_namespace, or set honorLabels: true and use pod and namespace.
+    Fix: Use the label of your pods in the query.
     """
     cluster = case.cluster
     kept = _keeps_labels(cluster)
@@ -101,7 +111,8 @@ def query_on_labels_that_the_scrape_renames(case: Case) -> Iterator[Problem]:
             right_label = label.removeprefix("exported_") if kept else f"exported_{label}"
             scrape = f"the scrape of DCGM exporter has honorLabels: {str(kept).lower()}"
             text = f"{place}: its query uses label {label}, but {scrape}, so the label of your pods is {right_label}"
-            yield Problem(source, text)
+            other = f"set honorLabels: {str(not kept).lower()} for the scrape of DCGM exporter"
+            yield Problem(source, text, f"Use label {right_label} in the query, or {other}.")
 
 
 def _queries(case: Case) -> Iterator[tuple[str, Scaler | Object | Chart, str]]:
@@ -135,22 +146,25 @@ def threshold_in_another_unit_than_the_metric(case: Case) -> Iterator[Problem]:
             continue
         percent, ratio = _PERCENT.search(meaning), _RATIO.search(meaning)
         if percent and not ratio and 0 < aimed <= _ONE:
-            yield _unit(scaler, aimed, f"{percent.group()} has values from 0 to 100")
+            text = f"{percent.group()} has values from 0 to 100, so it scales to its maximum at once"
+            yield _unit(scaler, aimed, text, aimed / _ONE * 100)
         elif ratio and not percent and aimed > _MOST_RATIO:
-            yield _unit(scaler, aimed, f"{ratio.group()} has values from 0 to 1")
+            text = f"{ratio.group()} has values from 0 to 1, so it never scales up"
+            yield _unit(scaler, aimed, text, aimed / _ONE / 100)
 
 
-def _unit(scaler: Scaler, aimed: int, range_: str) -> Problem:
-    return Problem.from_subject(scaler, f"its threshold is {aimed / _ONE:g}, but {range_}")
+def _unit(scaler: Scaler, aimed: int, range_: str, meant: float) -> Problem:
+    text = f"its threshold is {aimed / _ONE:g}, but {range_}"
+    return Problem.from_subject(scaler, text, fix=f"Set the threshold to {meant:g}.")
 
 
 @rule("GPU228", "warning", source="https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html")
 def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Problem]:
     """Pods that share GPUs are scaled by GPU usage.
 
-    DCGM attributes a shared GPU to only one of its pods, and has no GPU_UTIL for a MIG slice.
+    DCGM exporter attributes a shared GPU to only one of its pods, and DCGM has no GPU_UTIL for a MIG slice.
 
-    Fix: Scale by demand, such as waiting requests, or use DCGM_FI_PROF_GR_ENGINE_ACTIVE for MIG slices.
+    Fix: Scale by queue length or waiting requests.
     """
     cluster = case.cluster
     if any(_counts_shares(each) for each in exporters(cluster)):
@@ -159,7 +173,20 @@ def pods_scaled_by_the_use_of_gpus_that_they_share(case: Case) -> Iterator[Probl
         workload = scale_target(scaler, cluster)
         text = _unattributed(each, workload, case) if workload else None
         if workload and text:
-            yield Problem.from_subject(scaler, f"{workload.name} {text}")
+            yield Problem.from_subject(scaler, f"{workload.name} {text}", fix=_attribution_fix(each, workload))
+
+
+def _attribution_fix(signal: Signal, workload: Workload) -> str:
+    """Return how a metric belongs to the pods of a workload; empty for the rule's own fix.
+
+    Source: NVIDIA/dcgm-exporter 4.5.3-4.8.2: KUBERNETES_VIRTUAL_GPUS covers GPU_UTIL and FB_USED, and needs hostPID
+    """
+    if any(name.startswith(MIG) for name in workload.pod.requests):
+        return "Use DCGM_FI_PROF_GR_ENGINE_ACTIVE, which DCGM has for MIG slices, or scale by waiting requests."
+    if not _PERCENT.search(signal.meaning):
+        return ""
+    own = 'environment variable KUBERNETES_VIRTUAL_GPUS: "true" and hostPID: true in dcgm-exporter'
+    return f"Scale by queue length or waiting requests, or set {own}."
 
 
 def _counts_shares(exporter: DaemonSet) -> bool:
@@ -175,7 +202,7 @@ def _unattributed(signal: Signal, workload: Workload, case: Case) -> str | None:
     if cut is not None:
         return f"runs on {cut}, for which DCGM has no {percent.group()}" if percent else None
     if "pod" in signal.meaning and (SHARED_GPU in requests or _runs_on_shared_gpus(workload, case)):
-        return "shares its GPUs, but DCGM attributes a shared GPU to only one of its pods"
+        return "shares its GPUs, but DCGM exporter attributes a shared GPU to only one of its pods"
     return None
 
 
@@ -201,7 +228,7 @@ def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
     The server keeps most of the memory whether it has work or not, so the autoscaler scales to the maximum and never
     scales down.
 
-    Fix: Scale by waiting requests, for example vllm:num_requests_waiting.
+    Fix: Scale by waiting requests.
     """
     for scaler, each in case.gpu_signals:
         workload = scale_target(scaler, case.cluster)
@@ -209,7 +236,8 @@ def model_server_scaled_by_gpu_memory(case: Case) -> Iterator[Problem]:
         server = next((name for name in _SERVERS if any(name in image for image in images)), None)
         if server and workload and _MEMORY in each.meaning:
             text = f"scales by GPU memory, but {server} allocates it at start with or without load"
-            yield Problem.from_subject(scaler, text)
+            fix = f"Scale by waiting requests: metric {_WAITING_REQUESTS[server]}."
+            yield Problem.from_subject(scaler, text, fix=fix)
 
 
 @rule("GPU236", "warning", source=_COUNTERS)
@@ -225,7 +253,7 @@ def field_that_the_exporter_does_not_export(case: Case) -> Iterator[Problem]:
     for scaler, each in case.gpu_signals:
         missing = sorted(set(_FIELD.findall(each.meaning)) - _ON)
         if missing:
-            text = f"uses {', '.join(missing)}, which DCGM exporter doesn't export by default"
+            text = f"uses {', '.join(missing)}, which DCGM exporter doesn't export by default, so it never scales"
             yield Problem.from_subject(scaler, text)
 
 
@@ -253,7 +281,8 @@ def dcgm_exporter_that_does_not_run_on_gpu_nodes(case: Case) -> Iterator[Problem
         if all(case.reaches(each, pool) is Answer.NO for each in found):
             misses = [miss(each, pool.taints, case.nodes(pool)) for each in found]
             texts = (each.text or f"DaemonSet {each.daemon.name} doesn't run on its nodes" for each in misses)
-            yield Problem(found[0], f"pool {pool.name}: {'; '.join(dict.fromkeys(texts))}", misses[0].fix)
+            text = "; ".join(dict.fromkeys(texts))
+            yield Problem(found[0], f"pool {pool.name}: {text}, so its GPUs aren't measured", misses[0].fix)
 
 
 def _has_no_gpus(pool: Pool) -> bool:
@@ -274,7 +303,8 @@ def dcgm_exporter_on_nodes_without_gpus(case: Case) -> Iterator[Problem]:
     for each in exporters(cluster):
         names = [pool.name for pool in cluster.pools if _has_no_gpus(pool) and case.reaches(each, pool) is Answer.YES]
         if names:
-            yield Problem(each, f"DaemonSet {each.name} also runs on pool {', '.join(names)}, which has no GPUs")
+            where = f"pool {', '.join(names)}, which has no GPUs"
+            yield Problem(each, f"DaemonSet {each.name} also runs on {where}, and restarts there permanently")
 
 
 @rule(
@@ -287,21 +317,24 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
 
     Every series exists twice, so sums are twice too high, and both exporters need the profiling counters.
 
-    Fix: Keep one: remove the chart dcgm-exporter, or set dcgmExporter.enabled: false in the GPU Operator or in
-    amazon-cloudwatch-observability.
+    Fix: Remove one of the two exporters.
     """
     cluster = case.cluster
     found = exporters(cluster)
     if operator_exports(cluster):
         for each in found:
             text = f"DaemonSet {each.name} and the GPU Operator's exporter both report each metric of the same GPUs"
-            yield Problem(each, text)
+            fix = f"Set dcgmExporter.enabled: false in the values of chart gpu-operator, or remove {each.name}."
+            yield Problem(each, text, fix)
     for pool in case.gpu_pools:
         here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
         if len(here) > 1:
             sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
             where = " and ".join(f"DaemonSet {each.name} ({each.origin.path})" for each in here)
-            yield Problem.from_subject(pool, f"{where} measure its GPUs twice", unknown=not sure)
+            with_addon = any(each.origin == addon.origin for addon in cluster.addons for each in here)
+            off = "Set dcgmExporter.enabled: false in ConfigurationValues of the add-on, or remove the other exporter."
+            text = f"{where} measure its GPUs twice"
+            yield Problem.from_subject(pool, text, fix=off if with_addon else "", unknown=not sure)
 
 
 @rule("GPU223", "error", source=_CHART)
@@ -329,8 +362,7 @@ def metric_without_a_target_of_its_kind(case: Case) -> Iterator[Problem]:
 
     The API server rejects the HorizontalPodAutoscaler, so the number of pods doesn't change.
 
-    Fix: Set averageValue for a metric of type Pods, averageUtilization or averageValue for CPU or memory, and value for
-    others.
+    Fix: Set a field in the target that the type of the metric allows.
     """
     for scaler, metric in case.signals:
         target, needed = metric.target, _NEEDED.get(metric.kind, ())
@@ -338,4 +370,4 @@ def metric_without_a_target_of_its_kind(case: Case) -> Iterator[Problem]:
         if versioned and target is not None and needed and not any(name in target for name in needed):
             given = ", ".join(str(each) for each in target if each != "type") or "none"
             text = f"the target of its metric of type {metric.kind} must set {' or '.join(needed)}, got {given}"
-            yield Problem(scaler, f"{scaler.origin.path}: {text}")
+            yield Problem(scaler, f"{scaler.origin.path}: {text}", f"Set {needed[0]} in the target of the metric.")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_facts.charts import DEVICE_PLUGIN, GPU_OPERATOR
 from gpu_facts.hardware.catalogue import InstanceType, catalogue
 from gpu_facts.hardware.gpu_models import BOTTLEROCKET_NAMES, PROFILES, SLICES, USUAL_SLICES, compute_slices
 from gpu_facts.labels import MIG_CONFIG, OPERATOR_CONFIG
@@ -14,7 +15,7 @@ from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.case import Case
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
-from gpu_preflight.model.software import MissingConfig
+from gpu_preflight.model.software import DaemonSet, MissingConfig
 from gpu_preflight.node.devices import (
     bottlerocket_mig_settings,
     has_own_geometries,
@@ -34,6 +35,12 @@ _BALANCED = "all-balanced"
 _COUNTS = ("1", "2", "3", "4", "7")
 _STRATEGIES = ("none", "single", "mixed")
 _LEAST_REPLICAS = 2
+_USE_LISTED = "Use one of the profiles that the message lists."
+# The values of charts that set the MIG strategy.
+_STRATEGY_VALUES = {
+    DEVICE_PLUGIN: f"value migStrategy of chart {DEVICE_PLUGIN}",
+    GPU_OPERATOR: f"value mig.strategy of chart {GPU_OPERATOR}",
+}
 
 
 @rule("GPU013", "error", source=_MIG)
@@ -42,7 +49,7 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
 
     The partition fails at boot. The slices that pods request are never advertised.
 
-    Fix: Choose a profile of the instance type, or a type whose GPUs support MIG.
+    Fix: Use a MIG profile of the instance type, or a type whose GPUs support MIG.
     """
     for pool in case.gpu_pools:
         if pool.kind == "auto-mode" or not is_partitioned(pool):
@@ -51,13 +58,15 @@ def mig_partition_that_the_gpus_do_not_have(case: Case) -> Iterator[Problem]:
         unable = [each.name for each in rows if not each.mig]
         if unable:
             message = f"its GPUs are partitioned with MIG, which {', '.join(unable[:4])} doesn't support"
-            yield Problem.from_subject(pool, message, unknown=not surely_launches(pool, unable))
+            fix = "Use instance types whose GPUs support MIG, such as p4d.24xlarge, or remove the MIG configuration."
+            yield Problem.from_subject(pool, message, fix=fix, unknown=not surely_launches(pool, unable))
             continue
-        for text in dict.fromkeys(text for each in rows for text in _misfits(pool, each, case.cluster)):
-            yield Problem.from_subject(pool, text, unknown=pool.undecided)
+        for text, fix in dict.fromkeys(each for row in rows for each in _misfits(pool, row, case.cluster)):
+            yield Problem.from_subject(pool, text, fix=fix, unknown=pool.undecided)
 
 
-def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
+def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield why a type's GPUs don't have the partition, and the fix."""
     profiles = PROFILES.get(row.family)
     if profiles is None:
         return
@@ -65,32 +74,34 @@ def _misfits(pool: Pool, row: InstanceType, cluster: Cluster) -> Iterator[str]:
     for name, count in (mig_instances_from_script(pool) or Counter[str]()).items():
         if _PROFILE.fullmatch(name) and count > profiles.get(name, 0):
             most = profiles.get(name, 0)
-            yield f"a GPU of {row.name} supports up to {most} instances {name}, got {count}; its profiles are {known}"
+            text = f"a GPU of {row.name} supports up to {most} instances {name}, got {count}; its profiles are {known}"
+            yield text, f"Create at most {most} instances {name} per GPU." if most else _USE_LISTED
     taken = sum(
         compute_slices(name) * count
         for name, count in (mig_instances_from_script(pool) or {}).items()
         if _PROFILE.fullmatch(name)
     )
-    if taken > SLICES.get(row.family, USUAL_SLICES):
-        yield (
-            f"a GPU of {row.name} has {SLICES.get(row.family, USUAL_SLICES)} compute slices, but the profiles need "
-            f"{taken}"
-        )
+    slices = SLICES.get(row.family, USUAL_SLICES)
+    if taken > slices:
+        text = f"a GPU of {row.name} has {slices} compute slices, but the profiles need {taken}"
+        yield text, f"Create fewer instances per GPU: the first digits of their profiles may add up to {slices}."
     labelled = (single_label_value(pool, MIG_CONFIG) or "").removeprefix("all-").replace(".me", "+me")
     if _PROFILE.fullmatch(labelled) and labelled not in profiles and not has_own_geometries(cluster):
-        yield f"{row.name} has no MIG profile {labelled}; its profiles are {known}"
+        yield f"{row.name} has no MIG profile {labelled}; its profiles are {known}", _USE_LISTED
     yield from _bottlerocket_misfits(pool, row, known)
 
 
-def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator[str]:
+def _bottlerocket_misfits(pool: Pool, row: InstanceType, known: str) -> Iterator[tuple[str, str]]:
     settings, name = bottlerocket_mig_settings(pool), BOTTLEROCKET_NAMES.get(row.family)
     if not settings or name is None:
         return
     profile = dig(settings, "mig", "profile", name)
     if profile is None:
-        yield f"settings.kubelet-device-plugins.nvidia.mig.profile has no entry {name} for the GPU of {row.name}"
+        setting = "settings.kubelet-device-plugins.nvidia.mig.profile"
+        text = f"{setting} has no entry {name} for the GPU of {row.name}"
+        yield text, f"Add an entry {name} to {setting}, with one of the profiles {known}."
     elif isinstance(profile, str) and profile not in (*PROFILES[row.family], *_COUNTS):
-        yield f"{row.name} has no MIG profile {profile}; its profiles are {known}"
+        yield f"{row.name} has no MIG profile {profile}; its profiles are {known}", _USE_LISTED
 
 
 @rule("GPU015", "error", source="https://github.com/NVIDIA/k8s-device-plugin/blob/v0.20.0/README.md")
@@ -99,7 +110,7 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
 
     The plugin then advertises no GPU at all, or a whole one that no container can use.
 
-    Fix: Set migStrategy to mixed, or to single if all GPUs of the node have the same profile.
+    Fix: Set the MIG strategy to mixed.
     """
     for pool in case.gpu_pools:
         made = mig_instances_from_script(pool)
@@ -116,10 +127,22 @@ def mig_strategy_that_does_not_go_with_the_partition(case: Case) -> Iterator[Pro
                 message = (
                     f"DaemonSet {daemon.name} has migStrategy none, so it offers the partitioned GPUs as whole ones"
                 )
-                yield Problem.from_subject(pool, message)
+                fix = _strategy_fix(daemon, case.cluster, several=several)
+                yield Problem.from_subject(pool, message, fix=fix)
             elif strategy == "single" and several:
-                message = f"DaemonSet {daemon.name} has migStrategy single, but its GPUs have several profiles"
-                yield Problem.from_subject(pool, message)
+                message = (
+                    f"DaemonSet {daemon.name} has migStrategy single, but its GPUs have several profiles, so it "
+                    "advertises no GPU"
+                )
+                fix = _strategy_fix(daemon, case.cluster, several=several)
+                yield Problem.from_subject(pool, message, fix=fix)
+
+
+def _strategy_fix(daemon: DaemonSet, cluster: Cluster, *, several: bool) -> str:
+    chart = next((each.name for each in cluster.charts if each.origin == daemon.origin), "")
+    setting = _STRATEGY_VALUES.get(chart, f"environment variable MIG_STRATEGY of DaemonSet {daemon.name}")
+    single = "" if several else ", or to single if all GPUs of a node have the same profile"
+    return f"Set {setting} to mixed{single}."
 
 
 @rule("GPU016", "warning", source=_MIG)
@@ -133,7 +156,9 @@ def sharing_asked_of_eks_auto_mode(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         labels = [each for each in (MIG_CONFIG, OPERATOR_CONFIG) if pool.kind == "auto-mode" and each in pool.labels]
         if labels:
-            text = f"its nodes have label {' and '.join(labels)}, which EKS Auto Mode ignores"
+            text = (
+                f"its nodes have label {' and '.join(labels)}, but EKS Auto Mode ignores it and offers only whole GPUs"
+            )
             yield Problem.from_subject(pool, text)
 
 
@@ -160,7 +185,7 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
 
     The plugin exits at start, and the nodes advertise no GPU.
 
-    Fix: Correct the configuration as the message states, or the label nvidia.com/device-plugin.config of the nodes.
+    Fix: Correct the configuration, or the label nvidia.com/device-plugin.config of the nodes.
     """
     for daemon in case.cluster.daemon_sets:
         if GPU not in daemon.advertises:
@@ -170,11 +195,14 @@ def configuration_that_the_device_plugin_refuses(case: Case) -> Iterator[Problem
             config = daemon.select_config(pool.labels)
             if answer is not Answer.NO and isinstance(config, MissingConfig):
                 message = f"its nodes select configuration {config.name!r}, which DaemonSet {daemon.name} doesn't have"
-                yield Problem.from_subject(pool, message, unknown=answer is not Answer.YES)
+                fix = "Correct label nvidia.com/device-plugin.config of the nodes, or add this configuration."
+                yield Problem.from_subject(pool, message, fix=fix, unknown=answer is not Answer.YES)
             configs += [config] if answer is not Answer.NO else []
         texts = [text for config in configs if isinstance(config, dict) for text in _wrong(config)]
         for text in dict.fromkeys(texts):
-            yield Problem(daemon, f"DaemonSet {daemon.name}: {text}")
+            yield Problem(
+                daemon, f"DaemonSet {daemon.name}: {text}", "Correct the configuration as the message states."
+            )
 
 
 def _wrong(config: Mapping[str, Any]) -> Iterator[str]:

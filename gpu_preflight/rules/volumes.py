@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,7 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
 
     An image unpacks to 10 to 25 GiB. The pull fails with "no space left on device", or kubelet evicts the pods.
 
-    Fix: Set the volume size to 100 GiB or more, or put images on the local NVMe disks.
+    Fix: Set the size of the volume to 100 GiB or more.
     """
     for pool in _sized_by_input(case):
         size = root_gib(pool)
@@ -89,7 +90,10 @@ def disk_too_small_for_cuda_images(case: Case) -> Iterator[Problem]:
                 f"its disk {root_device(pool)} for images and pods has {size} GiB, but CUDA images need {_SMALL_GIB} "
                 "GiB or more"
             )
-            yield Problem.from_subject(pool, text).in_object(pool.node_class, _disks_field(pool))
+            has_disks = any(catalogue()[name].nvme_disks for name in gpu_types(pool))
+            fix = f"Set the size of {root_device(pool)} to 100 GiB or more, or put images on the local NVMe disks."
+            problem = Problem.from_subject(pool, text, fix=fix if has_disks else "")
+            yield problem.in_object(pool.node_class, _disks_field(pool))
 
 
 def _disks_field(pool: Pool) -> str:
@@ -125,13 +129,14 @@ def volume_under_a_name_that_the_image_does_not_use(case: Case) -> Iterator[Prob
 
     The volume is attached in addition to the volume for images and pods, which keeps its default size.
 
-    Fix: Set the size of /dev/xvda on Amazon Linux, or /dev/xvdb on Bottlerocket.
+    Fix: Set the size of the volume for images and pods.
     """
     for pool in _sized_by_input(case):
         if _misses_root(pool):
             named, size = ", ".join(pool.launch.disk_sizes), root_gib(pool)
             message = f"it sets the size of {named}, but images and pods are on {root_device(pool)} with {size} GiB"
-            yield Problem.from_subject(pool, message).in_object(pool.node_class, _disks_field(pool))
+            fix = f"Set the size of {root_device(pool)}."
+            yield Problem.from_subject(pool, message, fix=fix).in_object(pool.node_class, _disks_field(pool))
 
 
 @rule("GPU049", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api.md")
@@ -151,8 +156,19 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
         open_policy = isinstance(pool.launch.store_policy, Unknown)
         if disks and known and chosen and not open_policy and not _uses_local_disks(pool):
             sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
-            problem = Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}")
+            problem = Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}", fix=_disks_fix(pool))
             yield problem.in_object(pool.node_class, "spec.instanceStorePolicy")
+
+
+def _disks_fix(pool: Pool) -> str:
+    """Return how nodes use their local disks."""
+    if pool.kind == "karpenter":
+        return "Set spec.instanceStorePolicy: RAID0 in the EC2NodeClass."
+    if pool.operating_system == "bottlerocket":
+        return (
+            "Add a bootstrap command with 'apiclient ephemeral-storage init' and 'bind' to the Bottlerocket settings."
+        )
+    return "Set spec.instance.localStorage.strategy: RAID0 in the NodeConfig of the user data."
 
 
 @rule(
@@ -172,7 +188,10 @@ def volume_key_that_auto_scaling_may_not_use(case: Case) -> Iterator[Problem]:
             resource = case.cluster.resources.get(key.resource or "")
             policy = resource.properties.get("KeyPolicy") if resource and resource.type == "AWS::KMS::Key" else None
             if resource and isinstance(policy, dict) and not _lets_auto_scaling_use(policy):
-                message = f"KMS key {resource.path} encrypts its volumes, but doesn't allow Auto Scaling to use the key"
+                message = (
+                    f"KMS key {resource.path} encrypts its volumes, but doesn't allow Auto Scaling to use the key, so "
+                    "its instances terminate right after launch"
+                )
                 yield Problem.from_subject(pool, message)
 
 
@@ -192,7 +211,7 @@ def _lets_auto_scaling_use(policy: dict[str, Any]) -> bool:
 
 @rule("GPU052", "error", source="https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html")
 def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
-    """Volume is faster than its size allows.
+    """IOPS or throughput of a volume exceed the limits of EBS.
 
     EC2 rejects each launch with InvalidParameterValue. EC2 also rejects the volume of a claim, whose pod stays Pending.
 
@@ -211,21 +230,25 @@ def volume_faster_than_its_size_allows(case: Case) -> Iterator[Problem]:
 
 
 def _excess(disk: Disk) -> Iterator[tuple[str, str]]:
-    """Yield why EC2 rejects a volume, and the fix; an empty fix is the rule's."""
+    """Yield why EC2 rejects a volume, and the fix."""
     kind, size = known_text(disk.kind), disk.gib
     iops, throughput = known_number(disk.iops), known_number(disk.throughput)
     if kind is not None and kind != "gp3" and throughput is not None:
-        text = f"has throughput {throughput}, which only gp3 supports, but its type is {kind}"
+        text = f"has throughput {throughput} MiB/s, which only gp3 supports, but its type is {kind}"
         yield text, "Set the volume type to gp3, or remove the throughput."
     if kind != "gp3":
         return
     most = max(BASE_IOPS, min(MAX_IOPS, (size or MAX_IOPS) * IOPS_PER_GIB))
     if iops is not None and iops > most:
-        yield f"has {iops} IOPS, but {f'{size} GiB of ' if size else ''}gp3 can have at most {most}", ""
+        larger = f"Set the size to {-(-iops // IOPS_PER_GIB)} GiB or more, or the IOPS" if iops <= MAX_IOPS else ""
+        fix = f"{larger or 'Set the IOPS'} to {most} or less."
+        yield f"has {iops} IOPS, but {f'{size} GiB of ' if size else ''}gp3 allows at most {most} IOPS", fix
     operations = BASE_IOPS if disk.iops is None else iops or MAX_IOPS
     fastest = min(MAX_THROUGHPUT, operations * MIB_PER_SECOND_PER_IOPS)
     if throughput is not None and throughput > fastest:
-        yield f"has {throughput} MiB/s, but gp3 with {operations} IOPS can have at most {fastest:.0f}", ""
+        text = f"has throughput {throughput} MiB/s, but gp3 with {operations} IOPS allows at most {fastest:.0f} MiB/s"
+        more = f"Set the IOPS to {math.ceil(throughput / MIB_PER_SECOND_PER_IOPS)} or more, or the throughput"
+        yield text, f"{more if throughput <= MAX_THROUGHPUT else 'Set the throughput'} to {fastest:.0f} MiB/s or less."
 
 
 @rule("GPU065", "note", source="awslabs/amazon-eks-ami v20260724 nodeadm/doc/api-concepts.md")
@@ -259,7 +282,7 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
     No driver creates the volume of the claim, and its pod stays Pending until the class exists. It may be created
     outside the input. The result is certain only if the name must be a typo of an existing one.
 
-    Fix: Create the StorageClass, use an existing one, or set the volume in the claim.
+    Fix: Create the StorageClass, or set storageClassName in the claim to an existing one.
     """
     cluster = case.cluster
     if not cluster.whole:
@@ -272,7 +295,8 @@ def storage_class_that_does_not_exist(case: Case) -> Iterator[Problem]:
         name = spec.get("storageClassName")
         if name is None and not _has_default(cluster):
             text = f"{claim.title} names no StorageClass, but EKS with Kubernetes {cluster.version} has no default one"
-            yield Problem.from_subject(workload, text, unknown=True)
+            fix = "Set storageClassName in the claim."
+            yield Problem.from_subject(workload, text, fix=fix, unknown=True)
         elif isinstance(name, str) and name and claim.storage_class is None and not _may_be(name, cluster):
             text = f"{claim.title} has StorageClass {name}, which doesn't exist{did_you_mean(name, classes)}"
             certain = cluster.sees_objects and is_slip_for_one(name, classes)
@@ -301,7 +325,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
 
     No driver creates the volume, and the pod stays Pending.
 
-    Fix: Install the driver's add-on, or use the provisioner of an installed driver.
+    Fix: Install the driver, or use the provisioner of an installed one.
     """
     cluster = case.cluster
     if not cluster.whole:
@@ -315,15 +339,17 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
         text = f"{claim.title} has {source.object.kind} {source.object.name}, whose driver {made}"
         if made == EBS_OF_AUTO_MODE:
-            yield Problem.from_subject(workload, f"{text} needs EKS Auto Mode, which is off")
+            fix = "Set provisioner: ebs.csi.aws.com and install add-on aws-ebs-csi-driver, or turn EKS Auto Mode on."
+            yield Problem.from_subject(workload, f"{text} needs EKS Auto Mode, which is off", fix=fix)
         elif near:
-            yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?")
+            fix = f"Set the driver to {near[0]}."
+            yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?", fix=fix)
         else:
             brought = INSTALLED_BY.get(made)
             what = f"isn't installed; install add-on {brought}" if brought else "isn't installed by the input"
-            yield Problem.from_subject(
-                workload, f"{text} {what}", unknown=brought is None or not cluster.sees_objects, doubt=cluster.doubt
-            )
+            fix = f"Add the add-on {brought}." if brought else ""
+            unknown = brought is None or not cluster.sees_objects
+            yield Problem.from_subject(workload, f"{text} {what}", fix=fix, unknown=unknown, doubt=cluster.doubt)
 
 
 def _runs(driver: str, cluster: Cluster) -> bool:
@@ -340,7 +366,7 @@ def storage_class_of_a_volume_type_that_ebs_does_not_have(case: Case) -> Iterato
 
     The driver rejects the volume, and the pod stays Pending.
 
-    Fix: Set type to gp3.
+    Fix: Set parameters.type: gp3 in the StorageClass.
     """
     for workload, claim in case.gpu_claims:
         storage = claim.storage_class
@@ -385,7 +411,10 @@ def scratch_larger_than_the_disk_of_its_node(case: Case) -> Iterator[Problem]:
         for each, most in small:
             pods = 1 if wanted > most else _pods_per_node(workload, each)
             who = "its emptyDirs" if pods == 1 else f"emptyDirs of {pods} of its pods on one node"
-            text = f"{who} may use {show(DISK, wanted * pods)}, but {_disk_of_pods(each.pool.name, most)}"
+            text = (
+                f"{who} may use {show(DISK, wanted * pods)}, but {_disk_of_pods(each.pool.name, most)}, so kubelet may"
+            )
+            text += " evict the pod"
             yield Problem.from_subject(workload, text, unknown=pods > 1 or len(small) < len(pools))
 
 
@@ -407,7 +436,8 @@ def cache_of_a_bucket_larger_than_the_disk(case: Case) -> Iterator[Problem]:
         disks = [(pool, case.disk_max(pool)) for pool in pools]
         small = [(pool, most) for pool, most in disks if most is not None and bound > most]
         for pool, most in small:
-            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but {_disk_of_pods(pool.name, most)}"
+            text = f"the cache of {volume.title} may use {show(DISK, bound)}, but {_disk_of_pods(pool.name, most)}, so"
+            text += " kubelet may evict pods"
             yield Problem.from_subject(workload, text, unknown=len(small) < len(pools))
 
 

@@ -57,12 +57,12 @@ _IMAGE = regex(r"(?:^|/)(?P<name>[a-z0-9-]+/[a-z0-9-]+)(?::v?(?P<version>\d+(?:\
 
 @rule("GPU415", "error", source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/")
 def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
-    """Cluster drops the image volume.
+    """API server removes the image volume from the pod.
 
     Before Kubernetes 1.35, the API server accepts the pod without the volume and its mounts, and without a warning. The
     server starts and finds no model.
 
-    Fix: Use Kubernetes 1.35 or later, or copy the files by an init container or a claim.
+    Fix: Use Kubernetes 1.35 or later, copy the files in an init container, or mount a PersistentVolumeClaim.
     """
     version = case.cluster.version
     if version is None or not (0, 0) < minor(version) < WITH_IMAGE_VOLUMES:
@@ -70,7 +70,10 @@ def image_volume_that_the_cluster_drops(case: Case) -> Iterator[Problem]:
     for workload in case.cluster.workloads:
         for each in workload.pod.volumes:
             if isinstance(each.source.get("image"), dict):
-                text = f"volume {each.name} is an image volume, which Kubernetes {version} drops"
+                text = (
+                    f"Kubernetes {version} doesn't enable image volumes, so the API server removes volume {each.name} "
+                    "and its mounts, and the container starts without the files"
+                )
                 yield Problem.from_subject(workload, text)
 
 
@@ -81,8 +84,7 @@ def program_that_knows_no_pod_identity(case: Case) -> Iterator[Problem]:
     The program is older than EKS Pod Identity and rejects its credentials endpoint ("only loopback hosts are allowed").
     The container fails without credentials, before a byte is copied.
 
-    Fix: Use a newer version or another program, such as AWS CLI 2.15 or later, or give the service account a role by
-    IRSA.
+    Fix: Use AWS CLI 2.15.0 or later, or give the service account a role by IRSA.
     """
     for workload, container in _containers(case):
         too_old = _too_old(container)
@@ -106,7 +108,10 @@ def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
     for workload, container in _containers(case):
         for below, above in _nested(container):
             if _lacks_folders(above, workload, case.cluster):
-                text = f"container {container.name} mounts {below} below {above.path}, which is read-only"
+                text = (
+                    f"container {container.name} mounts {below} below {above.path}, which is read-only, so the "
+                    "container may not start"
+                )
                 yield Problem.from_subject(workload, text)
 
 

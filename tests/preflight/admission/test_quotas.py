@@ -67,7 +67,7 @@ def test_a_workload_of_elsewhere_is_checked_after_all() -> None:
 
     [reason] = quotas.refusals(pods("new", 2))
     assert reason.text == (
-        "requests 2 nvidia.com/gpu in total, and the namespace has 1 of 4 nvidia.com/gpu left "
+        "requests 2 nvidia.com/gpu in total, but the namespace has 1 of 4 nvidia.com/gpu left "
         "after the workloads before it (ResourceQuota ml)"
     )
 
