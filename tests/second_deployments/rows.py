@@ -1045,7 +1045,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         DoctorAccess,
-        {"cluster": OTHER, "principals": (ANN, lambda world: world.role("Ben"))},
+        {"cluster": OTHER, "principals": lambda world: (ANN, world.role("Ben"))},
         lambda world: {"principals": (ANN,)},
     ),
     # Workloads.
