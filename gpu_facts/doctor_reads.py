@@ -1,6 +1,6 @@
-"""What ``gpu-constructs doctor`` reads from a cluster and from AWS, and the permissions for it.
+"""The resources that ``gpu-constructs doctor`` reads, the calls of AWS that it makes, and the permissions for them.
 
-The command reads these resources and makes these calls. `DoctorAccess` grants the permissions.
+`DoctorAccess` grants the permissions.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _CLUSTER_ARN, _NODEGROUP_ARN = "cluster/{cluster}", "nodegroup/{cluster}/*"
 _OWNED = {"Filters": [{"Name": "tag-key", "Values": [f"{CLUSTER_TAG}{{cluster}}"]}]}
 _OF_VPC = {"Filters": [{"Name": "vpc-id", "Values": ["{each}"]}]}
 _VPC = ("cluster", "cluster.resourcesVpcConfig.vpcId")
-# Everything that decides about new nodes. The quotas are those of running On-Demand vCPUs of families P, and G and VT.
+# Everything that decides about new nodes. The quotas limit the running On-Demand vCPUs of families P, and G and VT.
 # Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (2026-11)
 CALLS = (
     Call("cluster", "eks describe-cluster", {"name": "{cluster}"}, resource=_CLUSTER_ARN),

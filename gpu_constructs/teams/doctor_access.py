@@ -83,7 +83,7 @@ class DoctorAccess(Construct):
         self.policy = iam.ManagedPolicy(
             self,
             "Policy",
-            description="What gpu-constructs doctor reads about one cluster",
+            description="Reads of gpu-constructs doctor for one cluster",
             document=iam.PolicyDocument.from_json(policy_document(statements)),
             roles=[role for role in people.values() if isinstance(role, iam.Role)],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aws_cdk as cdk
 import pytest
@@ -165,7 +165,8 @@ def test_a_moved_construct_keeps_its_resources() -> None:
 
 
 def test_roles_of_two_stacks_with_one_logical_id_have_two_entries(stack: cdk.Stack, cluster: eks.ICluster) -> None:
-    stacks = [cdk.Stack(stack.node.scope, each, env=cdk.Environment(**ENV)) for each in ("First", "Second")]
+    app = cast("Construct", stack.node.root)
+    stacks = [cdk.Stack(app, each, env=cdk.Environment(**ENV)) for each in ("First", "Second")]
     DoctorAccess(stack, "Doctor", cluster=cluster, principals=[own_role(each) for each in stacks])
 
     assert len(of_type(resources_of(stack), ENTRY)) == 2
