@@ -115,6 +115,15 @@ def test_the_table_names_every_policy(output: Path) -> None:
     assert used <= set(re.findall(r"`(AmazonEKS\w+)`", PAGE))
 
 
+def test_an_operator_who_runs_doctor_has_one_entry(output: Path) -> None:
+    entries = of_type(template_of(output)["Resources"], "AWS::EKS::AccessEntry").values()
+    found = [each["Properties"] for each in entries if str(each["Properties"]["PrincipalArn"]).endswith("role/OnCall")]
+
+    assert [each["KubernetesGroups"] for each in found] == [
+        ["gpu-constructs:viewers", "gpu-constructs:operators", "gpu-constructs:doctors"]
+    ]
+
+
 def test_the_objects_are_those_that_the_page_names(output: Path) -> None:
     kinds = {each["kind"] for each in manifests_of(template_of(output)["Resources"])}
 

@@ -91,9 +91,17 @@ class AccessEntry(Construct):
 
     Each construct that grants access adds to it. Its logical id depends only on the cluster and the principal. So the
     entry stays when one of several teams leaves the app, and when a viewer becomes an administrator.
+
+    Args:
+        cluster: The cluster.
+        principal_arn: The principal.
+        of_stack: Path of the stack that creates the principal, if its ARN is a token. Another stack may have a role
+            with the same logical id.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: ClusterRef, principal_arn: str, of_stack: str = ""
+    ) -> None:
         super().__init__(scope, id)
         # Namespaces of each policy. An empty list means the whole cluster.
         self._policies: dict[str, list[str]] = {}
@@ -101,17 +109,23 @@ class AccessEntry(Construct):
         self._resource = eks_resources.CfnAccessEntry(
             self, "Resource", cluster_name=cluster.name_token, principal_arn=principal_arn, type="STANDARD"
         )
-        set_logical_id(self._resource, cluster, "AccessEntry", _principal_name(principal_arn))
+        identity = (of_stack,) if of_stack else ()
+        set_logical_id(self._resource, cluster, "AccessEntry", principal_name(principal_arn), *identity)
+
+    def add_group(self, group: str) -> None:
+        """Add a group of the cluster."""
+        if group not in self._groups:
+            self._groups.append(group)
+        self._resource.kubernetes_groups = list(self._groups)
 
     def add_policy(self, policy: str, *, group: str | None = None, namespace: str | None = None) -> None:
         """Add a policy, for one namespace or the whole cluster, and a group."""
         known = self._policies.get(policy)
         whole = namespace is None or known == []
         self._policies[policy] = [] if whole else [*(known or ()), str(namespace)]
-        if group is not None and group not in self._groups:
-            self._groups.append(group)
+        if group is not None:
+            self.add_group(group)
         self._resource.access_policies = [self._associated(*each) for each in self._policies.items()]
-        self._resource.kubernetes_groups = list(self._groups) or None
 
     def _associated(self, policy: str, namespaces: list[str]) -> eks_resources.CfnAccessEntry.AccessPolicyProperty:
         of_entry = eks_resources.CfnAccessEntry
@@ -138,7 +152,7 @@ def access_entry(who: object, argument: str, cluster: ClusterRef, principal_arn:
             f"{principal_arn!r}; remove it here or from admins"
         )
     shared = cluster.shared(cluster.stack)
-    id = f"Access-{_principal_name(principal_arn)}"
+    id = f"Access-{principal_name(principal_arn)}"
     found = shared.node.try_find_child(id)
     if isinstance(found, AccessEntry):
         return found
@@ -150,9 +164,9 @@ def administrator(principal_arn: str) -> str:
     return f"administrator {principal_arn}"
 
 
-def _principal_name(principal_arn: str) -> str:
-    """Return account, kind and name of a principal, which identify it."""
-    return principal_arn.partition(":iam::")[2]
+def principal_name(principal_arn: str) -> str:
+    """Return account, kind and name of a principal, which identify it, or the ARN itself if it is one token."""
+    return principal_arn.partition(":iam::")[2] or principal_arn
 
 
 def refuse_unless_principals(who: object, argument: str, arns: tuple[str, ...]) -> None:
@@ -167,6 +181,15 @@ def refuse_unless_principals(who: object, argument: str, arns: tuple[str, ...]) 
                 f"{who}: {argument} must be literal ARNs of IAM users or roles, got {arn!r}; list yours with 'aws sts "
                 "get-caller-identity', and for an assumed role pass the ARN of the role"
             )
+    refuse_duplicates(who, argument, arns)
+
+
+def refuse_duplicates(who: object, argument: str, arns: tuple[str, ...]) -> None:
+    """Reject a principal that occurs twice.
+
+    Raises:
+        ValueError: An ARN occurs twice.
+    """
     if len(set(arns)) < len(arns):
         raise ValueError(f"{who}: {argument} must differ, got {arns!r}; remove the duplicates")
 
@@ -176,7 +199,7 @@ def warn_of_identity_center(who: Construct, arns: tuple[str, ...]) -> None:
     for arn in arns:
         if _OF_IDENTITY_CENTER in arn:
             cdk.Annotations.of(who).add_warning_v2(
-                f"gpu-constructs:roleOfIdentityCenter:{_principal_name(arn)}",
+                f"gpu-constructs:roleOfIdentityCenter:{principal_name(arn)}",
                 f"{PathOf(who)}: {arn} is a role of IAM Identity Center. If the permission set is assigned again, "
                 "Identity Center creates a role with another suffix, and access ends until you pass the new ARN. Pass "
                 "a role of your own that the permission set may assume",

@@ -10,73 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
-from gpu_facts.labels import CLUSTER_TAG
-from gpu_facts.light import dataclass
+from gpu_facts.doctor_reads import CALLS, Call
 from gpu_preflight.doctor.dump import AWS_ANSWERS, Dump, NotLooked
 from gpu_preflight.reading.unknown import dig, items, mappings
 
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of AWS. `Aws`, the script of the CLI and the IAM policy are made from these calls.
-
-    Attributes:
-        name: Name of the file of the answer, without ``aws-`` and the suffix.
-        command: Service and operation, as the CLI writes them.
-        parameters: Parameters, as botocore writes them. ``{cluster}`` is the name of the cluster.
-        each: Name of another call, and the JMESPath of values in its answer. The call is made for each of them, as
-            ``{each}``; empty for a single call.
-        most: Max number of items in the answer; ``None`` for all.
-    """
-
-    name: str
-    command: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    each: tuple[str, ...] = ()
-    most: int | None = None
-
-
-_CLUSTER = {"clusterName": "{cluster}"}
-_OWNED = {"Filters": [{"Name": "tag-key", "Values": [f"{CLUSTER_TAG}{{cluster}}"]}]}
-_OF_VPC = {"Filters": [{"Name": "vpc-id", "Values": ["{each}"]}]}
-_VPC = ("cluster", "cluster.resourcesVpcConfig.vpcId")
-# Everything that decides about new nodes. The quotas are those of running On-Demand vCPUs of families P, and G and VT.
-# Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (2026-11)
-CALLS = (
-    Call("cluster", "eks describe-cluster", {"name": "{cluster}"}),
-    Call("access-entries", "eks list-access-entries", _CLUSTER),
-    Call("nodegroups", "eks list-nodegroups", _CLUSTER),
-    Call(
-        "nodegroup-{each}",
-        "eks describe-nodegroup",
-        {**_CLUSTER, "nodegroupName": "{each}"},
-        ("nodegroups", "nodegroups[]"),
-    ),
-    Call("groups", "autoscaling describe-auto-scaling-groups", _OWNED),
-    Call(
-        "activities-{each}",
-        "autoscaling describe-scaling-activities",
-        {"AutoScalingGroupName": "{each}"},
-        ("groups", "AutoScalingGroups[].AutoScalingGroupName"),
-        most=20,
-    ),
-    Call("instances", "ec2 describe-instances", _OWNED),
-    Call("instance-status", "ec2 describe-instance-status"),
-    Call("reservations", "ec2 describe-capacity-reservations"),
-    Call("subnets", "ec2 describe-subnets", _OF_VPC, _VPC),
-    Call("route-tables", "ec2 describe-route-tables", _OF_VPC, _VPC),
-    Call("security-groups", "ec2 describe-security-groups", _OF_VPC, _VPC),
-    Call("vpc-endpoints", "ec2 describe-vpc-endpoints", _OF_VPC, _VPC),
-    *(
-        Call(f"quota-{code}", "service-quotas get-service-quota", {"ServiceCode": "ec2", "QuotaCode": code})
-        for code in ("L-417A185B", "L-DB2E81BA")
-    ),
-)
 # Fields that may hold secrets.
 _HIDDEN = ("UserData",)
 

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from gpu_facts.doctor_reads import CONFIG_MAPS, RESOURCES
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
 from gpu_preflight.doctor.dump import (
-    CONFIG_MAPS,
     HIDDEN,
     LAST_APPLIED,
     OF_THE_POD,
-    RESOURCES,
     Dump,
     NotLooked,
     config_map_name,

@@ -8,8 +8,8 @@ from itertools import groupby
 
 import yaml
 
-from gpu_preflight.doctor.aws import CALLS, Call, filled
-from gpu_preflight.doctor.dump import CONFIG_MAPS, RESOURCES
+from gpu_facts.doctor_reads import CALLS, CONFIG_MAPS, DOCTOR_ROLE, RESOURCES, Call, iam_actions, rbac_rules
+from gpu_preflight.doctor.aws import filled
 
 _HEAD = """\
 #!/bin/sh
@@ -63,38 +63,15 @@ def _arguments(call: Call) -> str:
     return " ".join((*words, *((f"--max-items {call.most}",) if call.most else ())))
 
 
-# Services whose name in IAM differs.
-_SERVICES = {"service-quotas": "servicequotas"}
-
-
 def policy(kind: str) -> str:
-    """Return the permissions that doctor needs: ``rbac`` as a ClusterRole, ``iam`` as a policy document.
-
-    Describe actions of EC2 and Auto Scaling take no ARN. Source:
-    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html (2026-11)
-    """
+    """Return the permissions that doctor needs: ``rbac`` as a ClusterRole, ``iam`` as a policy for every cluster."""
     if kind == "rbac":
-        return _rbac()
-    commands = (each.command.split() for each in CALLS)
-    names = ((_SERVICES.get(service, service), operation.title().replace("-", "")) for service, operation in commands)
-    actions = sorted({f"{service}:{name}" for service, name in names})
-    statement = {"Effect": "Allow", "Action": actions, "Resource": "*"}
+        role = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": DOCTOR_ROLE},
+            "rules": rbac_rules(),
+        }
+        return yaml.safe_dump(role, sort_keys=False)
+    statement = {"Effect": "Allow", "Action": iam_actions(), "Resource": "*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]}, indent=2) + "\n"
-
-
-def _rbac() -> str:
-    groups: dict[str, list[str]] = {}
-    for each in RESOURCES:
-        name, _, group = each.partition(".")
-        groups.setdefault(group, []).append(name)
-    # Only the pod in question is read by name.
-    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
-    rules = [{"apiGroups": [group], "resources": names, "verbs": ["list"]} for group, names in groups.items()]
-    maps = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(CONFIG_MAPS), "verbs": ["get"]}
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "gpu-constructs-doctor"},
-        "rules": [*rules, pods, maps],
-    }
-    return yaml.safe_dump(role, sort_keys=False)

@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gpu_facts.doctor_reads import RESOURCES
 from gpu_facts.kubernetes import CLUSTER_SCOPED, KUBE_SYSTEM
 from gpu_facts.light import dataclass, regex
 from gpu_preflight.reading.documents import Document, UnusableInput, is_folder, is_list, parse, read_text
@@ -29,47 +30,6 @@ from gpu_preflight.reading.folder_files import walk
 from gpu_preflight.reading.objects import SOFTWARE, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import known_text, mapping, mappings
 
-# Resources of the API server that causes read, each with its kind, in the order in which they are fetched.
-RESOURCES: Mapping[str, str] = {
-    "pods": "Pod",
-    "events": "Event",
-    "nodes": "Node",
-    "namespaces": "Namespace",
-    "replicasets.apps": "ReplicaSet",
-    "deployments.apps": "Deployment",
-    "statefulsets.apps": "StatefulSet",
-    "daemonsets.apps": "DaemonSet",
-    "jobs.batch": "Job",
-    "cronjobs.batch": "CronJob",
-    "resourcequotas": "ResourceQuota",
-    "limitranges": "LimitRange",
-    "priorityclasses.scheduling.k8s.io": "PriorityClass",
-    "runtimeclasses.node.k8s.io": "RuntimeClass",
-    "persistentvolumeclaims": "PersistentVolumeClaim",
-    "persistentvolumes": "PersistentVolume",
-    "storageclasses.storage.k8s.io": "StorageClass",
-    "volumeattachments.storage.k8s.io": "VolumeAttachment",
-    "csinodes.storage.k8s.io": "CSINode",
-    "poddisruptionbudgets.policy": "PodDisruptionBudget",
-    "leases.coordination.k8s.io": "Lease",
-    "resourceclaims.resource.k8s.io": "ResourceClaim",
-    "resourceslices.resource.k8s.io": "ResourceSlice",
-    "deviceclasses.resource.k8s.io": "DeviceClass",
-    "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
-    "scaledobjects.keda.sh": "ScaledObject",
-    "nodepools.karpenter.sh": "NodePool",
-    "nodeclaims.karpenter.sh": "NodeClaim",
-    "ec2nodeclasses.karpenter.k8s.aws": "EC2NodeClass",
-    "nodeclasses.eks.amazonaws.com": "NodeClass",
-    "jobsets.jobset.x-k8s.io": "JobSet",
-    "workloads.kueue.x-k8s.io": "Workload",
-    "localqueues.kueue.x-k8s.io": "LocalQueue",
-    "clusterqueues.kueue.x-k8s.io": "ClusterQueue",
-    "resourceflavors.kueue.x-k8s.io": "ResourceFlavor",
-    "admissionchecks.kueue.x-k8s.io": "AdmissionCheck",
-    "podgroups.scheduling.run.ai": "PodGroup",
-    "queues.scheduling.run.ai": "Queue",
-}
 # Lists that are read in the namespace of the pod only, if one pod is asked for.
 OF_THE_POD = frozenset(
     (
@@ -79,8 +39,6 @@ OF_THE_POD = frozenset(
         *("localqueues.kueue.x-k8s.io", "podgroups.scheduling.run.ai"),
     )
 )
-# Read by name, because other ConfigMaps may hold secrets.
-CONFIG_MAPS = ("cluster-autoscaler-status", "aws-auth", "nvidia-device-plugin-config")
 # Keys of the answers of the AWS CLI, each with its command. A text in front of a colon is the name of the answer.
 AWS_ANSWERS: Mapping[str, str] = {
     "cluster": "eks describe-cluster",

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from gpu_facts.doctor_reads import CONFIG_MAPS, RESOURCES
 from gpu_facts.kubernetes import KUBE_SYSTEM
 from gpu_facts.labels import COMPUTE_TYPE, EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, NODE_POOL, S3_NOT_READY
 from gpu_facts.light import dataclass
@@ -21,10 +22,8 @@ from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.cluster.observed import RunningCluster, has_ended, is_finished
 from gpu_preflight.doctor.cause import Confidence, Evidence
 from gpu_preflight.doctor.dump import (
-    CONFIG_MAPS,
     OF_THE_POD,
     POD_COUNTS,
-    RESOURCES,
     Dump,
     NotLooked,
     latest_time,

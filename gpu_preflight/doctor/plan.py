@@ -15,13 +15,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from gpu_facts.doctor_reads import RESOURCES
 from gpu_facts.kubernetes import CLUSTER_SCOPED
 from gpu_facts.labels import KUEUE_QUEUE
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import count
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.doctor.difference import Difference, Found, autoscaler_view, make_difference, set_field
-from gpu_preflight.doctor.dump import HIDDEN, RESOURCES, Dump, NotLooked
+from gpu_preflight.doctor.dump import HIDDEN, Dump, NotLooked
 from gpu_preflight.doctor.fields import (
     FieldDifference,
     Member,

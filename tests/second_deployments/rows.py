@@ -95,7 +95,7 @@ from gpu_constructs.storage import (
     S3Volume,
     ScratchLustre,
 )
-from gpu_constructs.teams import Team, TeamQuota
+from gpu_constructs.teams import DoctorAccess, Team, TeamQuota
 from gpu_constructs.workloads import (
     ConfigMapEnv,
     ConfigMapKey,
@@ -1042,6 +1042,11 @@ CASES: tuple[Case, ...] = (
         {"gpus": 8, "vcpus": 64, "memory_gib": 256, "others": {"nvidia.com/gpu.shared": 4}},
         lambda world: {"gpus": 4},
         carry=lambda world, value: Team(world.stack, "It", cluster=world.cluster, namespace="nlp", quota=value),
+    ),
+    Case(
+        DoctorAccess,
+        {"cluster": OTHER, "principals": lambda world: (ANN, world.role("Ben"))},
+        lambda world: {"principals": (ANN,)},
     ),
     # Workloads.
     Case(

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 
+from gpu_facts.doctor_reads import RESOURCES
 from gpu_preflight.doctor.cause import CONFIDENCES, Cause
 from gpu_preflight.doctor.diagnosis import Diagnosis, diagnose, find_target
-from gpu_preflight.doctor.dump import RESOURCES, Dump, newest, read_dump
+from gpu_preflight.doctor.dump import Dump, newest, read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.unused import unused_gpus
 

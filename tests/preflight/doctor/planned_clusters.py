@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
+from gpu_facts.doctor_reads import RESOURCES
 from gpu_preflight.doctor.difference import Difference
-from gpu_preflight.doctor.dump import RESOURCES, read_dump
+from gpu_preflight.doctor.dump import read_dump
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.plan import Comparison, compare
 from gpu_preflight.reading.inputs import read_input

@@ -15,7 +15,8 @@ from urllib.parse import parse_qs, urlparse
 
 import yaml
 
-from gpu_preflight.doctor.dump import RESOURCES, read_dump
+from gpu_facts.doctor_reads import RESOURCES
+from gpu_preflight.doctor.dump import read_dump
 
 _NAMES = {kind: resource.partition(".")[0] for resource, kind in RESOURCES.items()} | {"ConfigMap": "configmaps"}
 

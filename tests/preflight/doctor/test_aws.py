@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_preflight.doctor.aws import CALLS, Aws, Call, is_needed
+from gpu_facts.doctor_reads import CALLS, Call
+from gpu_preflight.doctor.aws import Aws, is_needed
 from gpu_preflight.doctor.dump import Dump
 
 pytest.importorskip("moto", reason="moto isn't installed")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpu_preflight.doctor.aws import CALLS, Call
+from gpu_facts.doctor_reads import CALLS, RESOURCES, Call
 from gpu_preflight.doctor.collector import Collector
 from gpu_preflight.doctor.commands import policy, script
 from gpu_preflight.doctor.connection import Refused
-from gpu_preflight.doctor.dump import AWS_ANSWERS, RESOURCES, read_dump
+from gpu_preflight.doctor.dump import AWS_ANSWERS, read_dump
 
 # Writes its arguments to a file, a warning to standard error, and an answer for each list.
 _PROGRAM = """#!/bin/sh
