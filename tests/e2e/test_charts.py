@@ -143,6 +143,9 @@ def test_a_chart_is_installed_and_installed_again(pin: versions.Chart, values: M
     for _ in range(2):
         assert helm.install(pin, "--create-namespace", *where, values=values) == ""
     assert helm.run("uninstall", pin.name, *where).returncode == 0
+    # Helm leaves the definitions inside a chart, and refuses those in a chart of their own then.
+    if definitions := helm.definitions(pin).strip():
+        assert helm.kubectl("delete", given=definitions) == ""
 
 
 def test_karpenters_definitions_bear_two_owners_and_an_upgrade(empty_helm: Helm) -> None:
