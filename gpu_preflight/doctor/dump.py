@@ -30,6 +30,8 @@ from gpu_preflight.reading.folder_files import walk
 from gpu_preflight.reading.objects import SOFTWARE, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import known_text, mapping, mappings
 
+# People name files after what they type for kubectl, mostly without the group.
+_KINDS_OF_FILES = {**{each.partition(".")[0]: kind for each, kind in RESOURCES.items()}, **RESOURCES}
 # Lists that are read in the namespace of the pod only, if one pod is asked for.
 OF_THE_POD = frozenset(
     (
@@ -246,7 +248,7 @@ def _last(file: Path) -> str:
 
 def _read_error(name: str, text: str, found: Dump) -> None:
     """Read what kubectl or the AWS CLI wrote to standard error instead of an answer."""
-    kind = RESOURCES.get(name)
+    kind = _KINDS_OF_FILES.get(name)
     line = " ".join(text.split())[:300]
     if kind is not None and _NO_SUCH_RESOURCE.search(text):
         found.complete.add(kind)
@@ -265,7 +267,7 @@ def config_map_name(file: str) -> str:
 
 def _read_documents(file: Path, found: Dump, *, is_part: bool) -> None:
     text = read_text(file)
-    kind = None if is_part else RESOURCES.get(file.stem)
+    kind = None if is_part else _KINDS_OF_FILES.get(file.stem)
     before = len(found.objects)
     documents = list(parse(str(file), text))
     for document in documents:

@@ -5,7 +5,7 @@ Texts of status and events come from the cluster. Names in them are never interp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -555,8 +555,19 @@ class Live:
         for kind in POD_COUNTS:
             self.certainty(kind, namespace or "")
         owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self.lacks_pods(each)]
-        every = (*pods, *map(self.owner_target, owners))
+        known = [*pods, *map(self.owner_target, owners)]
+        every = (*known, *self._queued({one.title for each in known for one in (each.named, *each.owners)}))
         return [each for each in every if self._is_of_gpus(each) and namespace in (None, each.namespace)]
+
+    def _queued(self, known: Collection[str]) -> Iterator[Target]:
+        """Yield the objects without pods and Jobs, such as a JobSet, whose Workload Kueue hasn't admitted."""
+        for each in self._by_kind.get("Workload", ()):
+            owner = self.running.owner(each) or each
+            if owner.title in known or self.is_true(each, "QuotaReserved") or self.is_true(each, "Finished"):
+                continue
+            specs = [mapping(dig(one, "template", "spec")) for one in mappings(each.spec.get("podSets"))]
+            every = [Target(None, (owner,), spec, read_pod(spec)) for spec in specs]
+            yield from [one for one in every if one.read.asks_for_gpu][:1]
 
     def _is_of_gpus(self, target: Target) -> bool:
         """Whether pods request GPUs, or belong to the GPU software of nodes."""
@@ -607,12 +618,13 @@ class Live:
         return sum(map(self.is_fine, self.owned(owner, "Pod"))) >= wanted
 
     def limits_owner(self, scaler: Object, owner: Object) -> bool:
-        """Whether an autoscaler of pods keeps an owner at too few: it is at its max, or can't read its metric."""
+        """Whether an autoscaler of pods keeps an owner at too few: at its max, without its metric, or of 0 replicas."""
         about = mapping(scaler.spec.get("scaleTargetRef"))
         if (about.get("kind"), about.get("name"), scaler.namespace) != (owner.kind, owner.name, owner.namespace):
             return False
         active, limited = self.condition(scaler, "ScalingActive"), self.condition(scaler, "ScalingLimited")
-        fails = active is not None and active.status == "False" and active.reason.startswith("FailedGet")
+        reasons = ("FailedGet", "ScalingDisabled")
+        fails = active is not None and active.status == "False" and active.reason.startswith(reasons)
         return fails or (limited is not None and (limited.status, limited.reason) == ("True", "TooManyReplicas"))
 
     # Texts.

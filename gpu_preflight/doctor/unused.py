@@ -10,6 +10,7 @@ from gpu_facts.hardware.regions import usd_per_hour
 from gpu_facts.labels import INSTANCE_TYPE, NODE_GROUP, NODE_POOL, REGION
 from gpu_facts.light import dataclass
 from gpu_facts.resources import NVIDIA
+from gpu_preflight.doctor.causes.health import repair_causes
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.doctor.removal import is_leaving, removal_blockers
 from gpu_preflight.reading.objects import Object
@@ -87,6 +88,7 @@ def _reasons(live: Live, node: Object) -> Iterator[str]:
             yield f"{each.type} is {each.status}: {each.reason or each.message}"
     if node.spec.get("unschedulable") is True:
         yield "cordoned"
+    yield from (f"{each.id}: {each.message}" for each in repair_causes(live, node))
     if any(each.type == "Ready" and each.status != "True" for each in live.conditions(node)):
         return
     yield from removal_blockers(live, node)

@@ -153,7 +153,10 @@ def _unwanted(live: Live, owner: Object) -> Iterator[Cause]:
     ):
         field = "replicas" if owner.spec.get("replicas") == 0 else "parallelism"
         scaler = _scaler(live, owner)
+        active = live.condition(scaler, "ScalingActive") if scaler is not None else None
         by = f"; {scaler.title} sets it" if scaler is not None else ""
+        if scaler is not None and active is not None and active.reason == "ScalingDisabled":
+            by, scaler = f", and {scaler.title} doesn't scale an owner with 0 replicas", None
         command = f"kubectl scale {owner.kind.lower()} {name} {where} --replicas 1" if scaler is None else ""
         fix = "scale it up" if scaler is None else f"look at the metrics and the min of {scaler.title}"
         text = f"{owner.title} wants no pod: spec.{field} is 0{by}"
@@ -189,7 +192,7 @@ def _fargate_causes(target: Target) -> Iterator[Cause]:
 
 def _scaler_causes(live: Live, scaler: Object, owner: Object) -> Iterator[Cause]:
     active, limited = live.condition(scaler, "ScalingActive"), live.condition(scaler, "ScalingLimited")
-    if active is not None and active.status == "False":
+    if active is not None and active.status == "False" and active.reason != "ScalingDisabled":
         text = f"{scaler.title} can't read the metric that scales {owner.title}: {active.message}"
         fix = "check the adapter that serves the metric: kubectl get apiservices, then its pods"
         yield Cause("H-1", scaler.title, text, "proven", (live.condition_evidence(scaler, active),), fix)

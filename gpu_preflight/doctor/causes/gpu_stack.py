@@ -152,13 +152,14 @@ def _no_slices(live: Live, target: Target) -> Iterator[Cause]:
     claims = [each for each in live.objects("ResourceClaim", target.namespace) if each.name.startswith(names)]
     if slices or not any(DEVICE_CLASS in repr(each.spec) for each in claims):
         return
-    sure = live.certainty("ResourceSlice") or "possible"
     for fit in live.fits(target):
         row = catalogue().get(str(fit.node.labels.get(INSTANCE_TYPE)))
         if row is None or not row.gpus or not fit.fits:
             continue
         for cause in dra_causes(live, fit.node):
-            yield replace(cause, confidence=weaker(sure, cause.confidence))
+            # A driver whose DaemonSet has no pod on the node publishes nothing there.
+            open: Confidence = "possible" if cause.subject.startswith("Node ") else "likely"
+            yield replace(cause, confidence=weaker(live.certainty("ResourceSlice") or open, cause.confidence))
         return
 
 

@@ -49,7 +49,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         faults = [*(_faults(live, node) if fails else ()), *_silent(live, node)]
         yield from faults
         if faults:
-            yield from _repair(live, node)
+            yield from repair_causes(live, node)
     if target.pod is not None and target.node is not None:
         yield from _blind(live, target, target.pod)
 
@@ -122,7 +122,7 @@ def _silent(live: Live, node: Object) -> Iterator[Cause]:
     yield Cause("H5", f"Node {node.name}", message, "proven", evidence, fix, command, excluded=excluded, clock=clock)
 
 
-def _repair(live: Live, node: Object) -> Iterator[Cause]:
+def repair_causes(live: Live, node: Object) -> Iterator[Cause]:
     """Yield why nothing repairs a faulty node."""
     claim = live.claim(node)
     reported = (live.last_event(each, "NodeRepairBlocked") for each in (node, claim) if each is not None)

@@ -11,7 +11,7 @@ from functools import reduce
 from shlex import quote
 
 from gpu_facts.labels import CAPACITY_TYPE, COMPUTE_TYPE, EKS_DOMAIN, KARPENTER_AWS_DOMAIN
-from gpu_facts.light import dataclass
+from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import resources
 from gpu_facts.resources import GPU, NVIDIA
 from gpu_preflight.doctor.capacity import (
@@ -77,6 +77,8 @@ _FAULTS = (
     ),
     _Fault("K6", ("incompatible requirements, key",), "excludes a value that the pod selects", _ADD_VALUE, ("label",)),
 )
+# The name of a NodePool in the requirements of a part.
+_NAMED_POOL = regex(r"(?:NodePool=|karpenter\.sh/nodepool In \[)([\w.-]+)")
 _POOL_FAULTS = ("K5", "K6", "K7", "K8", "K9", "K16")
 _BUILT_IN = ("general-purpose", "system")
 # Karpenter repeats its event at most every 5 minutes. An older one may be about an earlier NodePool.
@@ -131,6 +133,11 @@ def _stopped(live: Live, target: Target, every: list[Object], pools: list[Object
                 *("K1", deployment.title, message, "proven", fault.evidence, fault.fix, fault.command),
                 because=fault.because,
             )
+    elif certainty is not None and every and all("replicas" in each.spec for each in every) and not has_groups:
+        shown = tuple(Evidence(title(each), "spec.replicas", str(each.spec["replicas"])) for each in every[:3])
+        message = f"{title(every[0])} is static, and Karpenter adds no node to a static NodePool for a pod"
+        fix = f"raise spec.replicas of NodePool {every[0].name}, or create a NodePool without replicas"
+        yield Cause("K2", title(every[0]), message, weaker(certainty, "likely"), shown, fix)
     elif certainty is not None and not every and not has_groups:
         logged = controller_logs(live, deployment, "no dynamic nodepool")
         shown = (Evidence("nodepools.karpenter.sh", "items", "[]"), *logged)
@@ -191,41 +198,66 @@ def _reported(live: Live, target: Target, pools: list[Object], every: list[Objec
         yield from _simulated(live, target, pools, every)
         return
     parts = event.message.partition("Failed to schedule pod, ")[2].split("; ")
-    age = live.seconds_since(event.time)
-    is_old = age is None or age > _REPEATED_SECONDS
     results = pool_verdicts(live, target)
     best = min((each.distance for each in results), default=None)
     # The simulation tolerates some taints that the pod doesn't.
     near = {each.name for each in pools} or {each.pool.name for each in results if each.distance == best}
-    for part in parts:
-        fault = first_symptom(_FAULTS, part)
-        if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
-            # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
-            continue
-        agreeing = _agreeing(live, target, fault, part, every)
-        # Parts about NodePools that are farther from a fit aren't the reason.
-        is_far = not near & set(agreeing) if agreeing else bool(pools) and len(parts) > 1
-        if fault.id == "K7":
-            is_far = not any(_accepts(live, target, name) for name in agreeing)
-        if fault.id in _POOL_FAULTS and is_far:
-            continue
-        named = part.rpartition("NodePool=")[2].strip(' ")}{') if "NodePool=" in part else ""
-        own = [each for each in every if each.name == named or (not named and each.name in agreeing)]
-        subjects = own or pools or every
-        if fault.id == "K11" and subjects:
-            yield from (each for pool in subjects for each in _limits(live, target, pool, event))
-            continue
-        subject = title(subjects[0]) if subjects else "Karpenter"
-        confidence: Confidence = "proven" if agreeing and not is_old else "likely"
-        message = f"{subject} {fault.fault}: {part.partition(', requirements=')[0]}"
-        source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
-        clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", source)
-        waits = clock if fault.id == "K10" else None
-        missing = intolerable(subjects[0], target) if fault.id == "K7" and subjects else ()
-        change = tolerating(target, missing) if missing else None
-        text = command(target, change) if change is not None else ""
-        shown = (live.event_evidence(event),)
-        yield Cause(fault.id, subject, message, confidence, shown, fault.fix, text, change, clock=waits)
+    found = [one for each in parts for one in _part_causes(live, target, pools, every, event, each, near)]
+    # If the simulation agrees with no part, those that name no farther NodePool count.
+    rest = (each for each in parts if near.issuperset(_NAMED_POOL.findall(each)) and pools)
+    yield from found or (one for each in rest for one in _part_causes(live, target, pools, every, event, each, None))
+
+
+def _part_causes(
+    live: Live,
+    target: Target,
+    pools: list[Object],
+    every: list[Object],
+    event: Event,
+    part: str,
+    near: set[str] | None,
+) -> Iterator[Cause]:
+    """Yield the causes in a part of Karpenter's message.
+
+    Args:
+        live: The cluster.
+        target: The pod.
+        pools: NodePools that would take the pod.
+        every: All NodePools.
+        event: The message.
+        part: The part of it that is about one NodePool.
+        near: The nearest NodePools, of which alone the parts count; ``None`` if each part counts.
+    """
+    fault = first_symptom(_FAULTS, part)
+    if fault is None or (fault.id == "K9" and any(refused_launches(live, target))):
+        # After EC2 refused a launch, Karpenter reports for 3 minutes that no type has an offering.
+        return
+    agreeing = _agreeing(live, target, fault, part, every)
+    # Parts about NodePools that are farther from a fit aren't the reason.
+    is_far = not (near or set()) & set(agreeing) if agreeing else bool(pools) and "; " in event.message
+    if fault.id == "K7":
+        is_far = not any(_accepts(live, target, name) for name in agreeing)
+    if fault.id in _POOL_FAULTS and is_far and near is not None:
+        return
+    named = part.rpartition("NodePool=")[2].strip(' ")}{') if "NodePool=" in part else ""
+    own = [each for each in every if each.name == named or (not named and each.name in agreeing)]
+    subjects = own or pools or every
+    if fault.id == "K11" and subjects:
+        yield from (each for pool in subjects for each in _limits(live, target, pool, event))
+        return
+    subject = title(subjects[0]) if subjects else "Karpenter"
+    age = live.seconds_since(event.time)
+    is_old = age is None or age > _REPEATED_SECONDS
+    confidence: Confidence = "proven" if agreeing and not is_old else "likely"
+    message = f"{subject} {fault.fault}: {part.partition(', requirements=')[0]}"
+    source = "aws/karpenter-provider-aws 1.14.1, pkg/cache"
+    clock = Clock("Karpenter tries a refused offering again", live.time_text(event.time), "3 minutes", source)
+    waits = clock if fault.id == "K10" else None
+    missing = intolerable(subjects[0], target) if fault.id == "K7" and subjects else ()
+    change = tolerating(target, missing) if missing else None
+    text = command(target, change) if change is not None else ""
+    shown = (live.event_evidence(event),)
+    yield Cause(fault.id, subject, message, confidence, shown, fault.fix, text, change, clock=waits)
 
 
 def _accepts(live: Live, target: Target, name: str) -> bool:

@@ -50,7 +50,10 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     every = [target.named, *target.owners]
     queue = next((name for each in every if (name := str(each.labels.get(KUEUE_QUEUE) or ""))), "")
+    if target.named.kind == "Workload":
+        queue = queue or str(target.named.spec.get("queueName") or "")
     held = any(each in _GATES for each in target.read.gates) or any(one.spec.get("suspend") is True for one in every)
+    held = held or target.named.kind == "Workload"
     owner = next((one for one in every if one.spec.get("suspend") is True), None)
     if queue and held:
         yield from _kueue(live, target, every, queue)
@@ -65,7 +68,7 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
 def _kueue(live: Live, target: Target, every: Iterable[Object], queue: str) -> Iterator[Cause]:
     uids = {str(dig(each.content, "metadata", "uid")) for each in every}
     owned = (each for each in live.objects("Workload", target.namespace) if _owners(each) & uids)
-    workload = next(owned, None)
+    workload = target.named if target.named.kind == "Workload" else next(owned, None)
     local = live.object("LocalQueue", queue, target.namespace)
     if workload is None:
         certain = live.certainty("LocalQueue", target.namespace)

@@ -53,6 +53,9 @@ _TEXTS = {
 }
 
 
+_EARLY = ("unbound immediate PersistentVolumeClaims", 'persistentvolumeclaim "')
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
     """The inputs of the comparison of one pod with all nodes.
@@ -81,7 +84,9 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
         return
     waiting = [each for each in view.nodes if not _spec_faults(each)]
     if waiting:
-        yield from _state_causes(view, waiting)
+        # The scheduler rejects such a pod before it compares it with a node.
+        is_early = any(each in view.message for each in _EARLY)
+        yield from () if is_early else _state_causes(view, waiting)
     else:
         verdict = live.verdict(target)
         pools = [each for each in verdict.pools if live.may_grow(each.pool)] if verdict is not None else []
