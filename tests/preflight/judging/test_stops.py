@@ -47,7 +47,7 @@ def probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_probes(fixture: Path, probes: Path) -> Report:
-    """Check with the rules that `explain` asks, which `of_the_cluster` selects from all; `test_rules` asks the others."""
+    """Check by the rules that `explain` uses, which `of_the_cluster` selects. `test_rules` uses all rules."""
     return check(read_input([str(fixture), str(probes)]), every_rule=False)
 
 
