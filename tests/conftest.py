@@ -23,7 +23,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from tests.distribution import Scheduling, longest_first, send_results_only
+from tests.distribution import Scheduling, import_in_turn, longest_first, send_results_only
 from tests.once import Once
 
 # Tests read files of upstream with `yaml.safe_load`, which takes ten times as long without libyaml. The library has a
@@ -47,6 +47,13 @@ hypothesis.settings.load_profile("suite")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer to test with another version of the CDK than the pinned one (`make floor`)."""
     parser.addoption("--other-cdk", action="store_true", help="compare templates by types and logical ids only")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Share the work of compiling a new checkout."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        import_in_turn(session.config.args, ROOT)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

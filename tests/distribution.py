@@ -6,6 +6,10 @@ through `once`, each test goes to the next free process.
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +55,21 @@ LONGEST = (*APART, *TOGETHER)
 def longest_first(items: list[pytest.Item]) -> None:
     """Put the tests of the files that take longest before all others."""
     items.sort(key=lambda item: LONGEST.index(file) if (file := _file(item.nodeid)) in LONGEST else len(LONGEST))
+
+
+def import_in_turn(args: list[str], root: Path) -> None:
+    """Import the tests' modules, each process of pytest-xdist from another one on.
+
+    In a new checkout nothing is compiled. Processes that import in the same order would all compile every module, and
+    Hypothesis would search every module for constants in each of them. Collection repeats an import that fails.
+    """
+    folders = [root / each for each in args if (root / each).is_dir()]
+    files = sorted({file for each in folders for file in each.rglob("test_*.py")})
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    start = len(files) * number // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    for file in files[start:] + files[:start]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def _file(nodeid: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -196,13 +197,6 @@ def test_a_guessed_version_of_a_group_does_not_prove_that_a_list_is_empty() -> N
     assert "ResourceClaim" not in dump.complete
 
 
-_CAUSES = [
-    (each.name, cause)
-    for each in cases()
-    if not each.name.startswith("unseen")
-    for one in each.diagnoses[1]
-    for cause in (*one.ranking.roots, *one.ranking.effects)
-]
 _WITHOUT_NAMESPACE = (
     "Node",
     "NodePool",
@@ -214,20 +208,32 @@ _WITHOUT_NAMESPACE = (
 )
 
 
+@cache
+def _causes() -> list[tuple[str, Cause]]:
+    """Return the causes of each case. Not at import: every process imports this module."""
+    return [
+        (each.name, cause)
+        for each in cases()
+        if not each.name.startswith("unseen")
+        for one in each.diagnoses[1]
+        for cause in (*one.ranking.roots, *one.ranking.effects)
+    ]
+
+
 def _texts(cause: Cause) -> str:
     return " ".join((cause.subject, cause.message, cause.fix, *(each.source for each in cause.evidence)))
 
 
 def test_each_message_begins_with_an_object_and_no_title_has_a_made_up_namespace() -> None:
     made_up = [f"{kind} default/" for kind in _WITHOUT_NAMESPACE]
-    assert not [name for name, cause in _CAUSES if any(each in _texts(cause) for each in made_up)]
+    assert not [name for name, cause in _causes() if any(each in _texts(cause) for each in made_up)]
     vague = ("a ", "the ", "no ", "nothing ", "webhook ", "scheduling ", "admission ", "node ip")
-    assert not [(name, cause.message) for name, cause in _CAUSES if cause.message.startswith(vague)]
-    assert not [(name, cause.message) for name, cause in _CAUSES if cause.message.startswith(("The ", "A ", "No "))]
+    assert not [(name, cause.message) for name, cause in _causes() if cause.message.startswith(vague)]
+    assert not [(name, cause.message) for name, cause in _causes() if cause.message.startswith(("The ", "A ", "No "))]
 
 
 def test_each_command_can_be_parsed_by_a_shell() -> None:
-    assert all(shlex.split(cause.command) for _, cause in _CAUSES if cause.command)
+    assert all(shlex.split(cause.command) for _, cause in _causes() if cause.command)
 
 
 def test_a_pod_without_a_namespace_is_in_the_namespace_of_the_named_context(

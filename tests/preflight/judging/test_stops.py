@@ -38,11 +38,17 @@ def probe(name: str, resource: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def with_probes(fixture: Path, folder: Path) -> Report:
+@pytest.fixture(scope="module")
+def probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pods = [probe("probe-whole", "nvidia.com/gpu"), probe("probe-shared", "nvidia.com/gpu.shared")]
-    file = folder / "probes.json"
+    file = tmp_path_factory.mktemp("probes") / "probes.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
-    return check(read_input([str(fixture), str(file)]))
+    return file
+
+
+def with_probes(fixture: Path, probes: Path) -> Report:
+    """Check by the rules that `explain` uses, which `of_the_cluster` selects. `test_rules` uses all rules."""
+    return check(read_input([str(fixture), str(probes)]), every_rule=False)
 
 
 def of_the_cluster(report: Report, *, unknown: bool = False) -> set[str]:
@@ -62,8 +68,8 @@ def _is_shared(subject: Subject) -> bool:
 
 
 @pytest.mark.parametrize("fixture", fixtures("fails_*"), ids=name_of)
-def test_no_pod_runs_for_certain_next_to_an_error_of_what_it_needs(fixture: Path, tmp_path: Path) -> None:
-    report = with_probes(fixture, tmp_path)
+def test_no_pod_runs_for_certain_next_to_an_error_of_what_it_needs(fixture: Path, probes: Path) -> None:
+    report = with_probes(fixture, probes)
     certain, possible = of_the_cluster(report), of_the_cluster(report, unknown=True)
 
     for case in report.cases if (certain or possible) and name_of(fixture) not in BESIDE else ():
@@ -76,8 +82,8 @@ def test_no_pod_runs_for_certain_next_to_an_error_of_what_it_needs(fixture: Path
                 assert not unsaid
 
 
-def test_what_stops_is_the_reason(tmp_path: Path) -> None:
-    report = with_probes(FIXTURES / "GPU001" / "fails_cpu_image_on_an_l4.yaml", tmp_path)
+def test_what_stops_is_the_reason(probes: Path) -> None:
+    report = with_probes(FIXTURES / "GPU001" / "fails_cpu_image_on_an_l4.yaml", probes)
 
     [explanation] = [report.explanation(case) for case in report.cases]
     reasons = [each for verdict in explanation.verdicts for pool in verdict.pools for each in pool.reasons]
@@ -142,8 +148,8 @@ def test_beside_an_error_that_may_be_it_is_not_known_whether_a_pod_runs() -> Non
     assert answers == [Answer.UNKNOWN]
 
 
-def test_a_pool_that_may_be_broken_leaves_open_whether_a_pod_runs(tmp_path: Path) -> None:
-    report = with_probes(FIXTURES / "GPU075" / "fails_nat_gateway_perhaps_not_among_the_callers.yaml", tmp_path)
+def test_a_pool_that_may_be_broken_leaves_open_whether_a_pod_runs(probes: Path) -> None:
+    report = with_probes(FIXTURES / "GPU075" / "fails_nat_gateway_perhaps_not_among_the_callers.yaml", probes)
 
     [told] = [report.explanation(each) for each in report.cases]
     [verdict] = [each for each in told.verdicts if "probe-whole" in each.workload.name]
