@@ -7,6 +7,8 @@ from typing import Final
 
 from gpu_facts.light import regex
 
+# The kind of a dynamic reference of CloudFormation.
+DYNAMIC_REFERENCE: Final = "a secret that CloudFormation resolves to plain text"
 # Formats that can't be anything else: a prefix that the issuer reserves for tokens, and a length.
 # Sources: gitleaks/gitleaks b58d3f1 config/gitleaks.toml (2026-07-22); for NVIDIA's mongodb/kingfisher f2a45c9
 # crates/kingfisher-rules/data/rules/nvidia.yml (2026-11);
@@ -28,7 +30,7 @@ _LOOKS: Final = {
     "a private key": (("PRIVATE KEY",), r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"),
     # CloudFormation writes the secret itself into its API requests.
     # Source: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-secretsmanager.html
-    "a secret that CloudFormation resolves to plain text": (
+    DYNAMIC_REFERENCE: (
         ("{{resolve:",),
         r"\{\{resolve:(?:secretsmanager|ssm-secure):",
     ),

@@ -168,7 +168,8 @@ def cluster_without_user_access(case: Case) -> Iterator[Problem]:
 
     The cluster's creator gets Unauthorized from kubectl, and must add an access entry by hand.
 
-    Fix: Add an AWS::EKS::AccessEntry for the role that you sign in with; with this library: GpuCluster(admins=...).
+    Fix: Add an AWS::EKS::AccessEntry for the IAM role that you sign in with, with AmazonEKSClusterAdminPolicy in
+    AccessPolicies; with this library: GpuCluster(admins=...).
     """
     cluster = case.cluster
     mode = setting(cluster, "AccessConfig", "AuthenticationMode")
@@ -177,7 +178,8 @@ def cluster_without_user_access(case: Case) -> Iterator[Problem]:
         return
     entries = [_grants_user_access(each, cluster) for each in cluster.resources_of_type(_ENTRY)]
     if Answer.YES not in entries:
-        text = f"cluster {cluster.name}: no access entry is for a user, and the creator gets no access either"
+        text = f"cluster {cluster.name}: no access entry is for a person's IAM role or user, and the cluster's "
+        text += "creator gets no access, so no one can use kubectl"
         yield Problem(cluster.resource, text, unknown=Answer.UNKNOWN in entries)
 
 

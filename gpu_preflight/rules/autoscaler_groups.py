@@ -377,8 +377,9 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
             text = (
-                f"no component in the input is known to remove its startup taint {taint}, so its nodes may run no pods"
+                f"no component in the input is known to remove its startup taint {taint}, so its nodes may not be able "
             )
+            text += "to run pods"
             yield Problem.from_subject(
                 pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software, doubt=cluster.doubt
             )

@@ -272,8 +272,8 @@ def cluster_autoscaler_that_cannot_read_node_groups(case: Case) -> Iterator[Prob
     ]
     for each, _ in _lacking(case.cluster, "cluster-autoscaler", ("eks:DescribeNodegroup",)) if wanted else ():
         text = (
-            f"{_denial(each, ['eks:DescribeNodegroup'], case.cluster)}, which returns labels and taints of node group "
-            f"{', '.join(wanted)}"
+            f"{_denial(each, ['eks:DescribeNodegroup'], case.cluster)}, so it can't read labels and taints of empty "
+            f"node group {', '.join(wanted)} and may not scale it up from zero"
         )
         yield Problem(each, f"cluster autoscaler: {text}")
 

@@ -29,7 +29,7 @@ from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import programs
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.nodes import gpu_types, miss, surely_launches
-from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, mapping
+from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, known_text, mapping
 from gpu_preflight.rule import Problem, rule
 
 _EFA_DOCS = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
@@ -153,20 +153,31 @@ def nodes_with_efa_in_several_availability_zones(case: Case) -> Iterator[Problem
             yield Problem.from_subject(pool, message, unknown=answer is Answer.UNKNOWN)
 
 
+# AWS uses a matching reservation in a placement group too, but maybe not all of it: eksctl-io/eksctl#7949 got 11 of 16.
+# Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html (2026-11)
 @rule("GPU104", "warning", source="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html")
 def placement_group_beside_a_reservation(case: Case) -> Iterator[Problem]:
     """Placement group doesn't match the reservation.
 
-    EC2 must satisfy both, so reserved instances outside the placement group aren't used.
+    EC2 must satisfy both: an instance of the reservation, near enough for the group. If the free ones are too far away,
+    the launch fails with InsufficientInstanceCapacity.
 
-    Fix: Remove the placement group, or create the reservation in the placement group.
+    Fix: Remove the placement group, or create a new Capacity Reservation with PlacementGroupArn of this group (an
+    existing one can't be moved).
     """
     for pool in case.gpu_pools:
         if not pool.launch.placement_group or not mapping(pool.launch.reservation_target):
             continue
         reservation = referred(pool.launch.reservation, case.cluster.resources)
         if reservation is None or not reservation.properties.get("PlacementGroupArn"):
-            message = "it has a placement group, but its reservation isn't in this group, so launches don't use it"
+            named = reservation.path if reservation else known_text(pool.launch.reservation) or ""
+            placed = referred(pool.launch.placement_group, case.cluster.resources)
+            group = placed.path if placed else known_text(pool.launch.placement_group) or ""
+            message = (
+                f"its Capacity Reservation {named}".rstrip()
+                + f" wasn't created in its placement group {group}".rstrip()
+                + ", so launches may fail although reserved instances are free"
+            )
             yield Problem.from_subject(pool, message, unknown=reservation is None)
 
 

@@ -168,9 +168,10 @@ def _worker_fix(found: Miss, cluster: Cluster) -> str:
     """Return how the worker gets the missing tolerations, with the path of the value in its chart."""
     chart = next((each.name for each in cluster.charts if each.origin == found.daemon.origin), "")
     path = _WORKER_TOLERATIONS.get(chart)
-    where = f"value {path} of chart {chart}" if path else f"spec.template.spec.tolerations of {found.daemon.name}"
+    own = f"spec.template.spec.tolerations of DaemonSet {found.daemon.name}"
+    where = f"{path} in the values of chart {chart}" if path else own
     entries = (f"{{key: {each.key}, operator: Exists, effect: {each.effect}}}" for each in found.taints)
-    return f"Add {' and '.join(entries)} to {where}, which is a list."
+    return f"Add {' and '.join(entries)} to the list {where}."
 
 
 @rule("GPU243", "warning", source="NVIDIA/gpu-operator v26.7.0 deployments/gpu-operator/values.yaml")
@@ -448,7 +449,8 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
     The node monitoring agent's engine uses port 5555 of the node. A second engine doesn't start there, or takes over
     its profiling counters.
 
-    Fix: Exclude the pool's nodes from the other DaemonSet by node affinity, or remove it.
+    Fix: Remove the DaemonSet that isn't the node monitoring agent's, or exclude the pool's nodes from it by node
+    affinity.
     """
     agents = [each for each in case.cluster.daemon_sets if each.name == DCGM_SERVER]
     engines = [each for each in case.cluster.daemon_sets if each not in agents and _is_engine(each)]
@@ -456,10 +458,14 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
         here = [each for each in engines if case.reaches(each, pool) is not Answer.NO]
         for agent in agents:
             if here and case.reaches(agent, pool) is not Answer.NO:
-                names = " and ".join([agent.name, *(each.name for each in here)])
-                text = f"{names} each run a DCGM host engine on its nodes, but only one can use port {_ENGINE_PORT}"
+                names = " and ".join(f"DaemonSet {each.name}" for each in here)
+                text = (
+                    f"DaemonSet {agent.name} (EKS node monitoring agent) and {names} each run a DCGM host engine on "
+                    f"its nodes, but only one can use port {_ENGINE_PORT}"
+                )
                 operators = all(each.name == _OF_OPERATOR for each in here)
                 fix = f"Set dcgm.enabled: false in the values of chart {GPU_OPERATOR}." if operators else ""
+                fix = fix or f"Remove {names}, or exclude the pool's nodes from it by node affinity."
                 yield Problem.from_subject(pool, text, fix=fix)
 
 

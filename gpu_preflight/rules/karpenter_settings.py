@@ -100,7 +100,8 @@ def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
 
     Karpenter marks the second one with the condition Conflict and applies it to no node.
 
-    Fix: Give them different weights (the higher weight wins), or requirements that no node meets both.
+    Fix: Give them different weights (the higher weight wins), or change their requirements so that no instance type
+    matches both.
     """
     for each in case.overlays_in_conflict:
         text = f"NodeOverlay {each.overlay.name}: sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"

@@ -433,8 +433,8 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
 
     An entry of type EC2_LINUX accepts a node only by its private DNS name. kubelet can't register under another name.
 
-    Fix: Give the pool its own role with an access entry of type EC2, or remove feature gate InstanceIdNodeName from the
-    NodeConfig.
+    Fix: Remove feature gate InstanceIdNodeName from the NodeConfig, or use a separate node role whose access entry has
+    type EC2 (a role has only one entry).
     """
     cluster = case.cluster
     for pool in case.gpu_pools:
@@ -446,8 +446,18 @@ def nodes_without_an_access_entry_of_type_ec2(case: Case) -> Iterator[Problem]:
         ):
             continue
         if "SessionName" not in str(_map(cluster)):
-            message = "its nodes are named by instance id, but its role has no access entry of type EC2"
+            message = (
+                f"its nodes register by instance id, but {_entry_of_other_type(role, entries)}, so they can't join"
+            )
             yield Problem.from_subject(pool, message, unknown=not cluster.whole, doubt=cluster.doubt)
+
+
+def _entry_of_other_type(role: Resource | None, entries: list[Resource]) -> str:
+    name = f"role {role.path}" if role else "its role"
+    if not entries:
+        return f"{name} has no access entry of type EC2"
+    only = ", which accepts only private DNS names" if _type(entries[0]) == "EC2_LINUX" else " instead of EC2"
+    return f"the access entry of {name} has type {_type(entries[0])}{only}"
 
 
 @rule("GPU461", "error", source="eksctl-io/eksctl 99984ad pkg/apis/eksctl.io/v1alpha5/validation.go", presumed=True)

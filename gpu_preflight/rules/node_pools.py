@@ -60,7 +60,7 @@ _DISRUPTION = "https://karpenter.sh/docs/concepts/disruption/"
 _JOBS = ("Job", "CronJob", "JobSet", "RayJob", "TrainJob", *TRAINING_JOBS)
 # By default, cluster autoscaler keeps a node if at least half of its GPUs are in use.
 # Source: kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md
-_UTILIZATION = 0.5
+_UTILIZATION, _THRESHOLD = 0.5, "--scale-down-gpu-utilization-threshold"
 
 
 @rule("GPU171", "error", source="https://karpenter.sh/docs/reference/instance-types/")
@@ -489,12 +489,12 @@ def job_that_cluster_autoscaler_may_move(case: Case) -> Iterator[Problem]:
     Fix: Annotate its pods cluster-autoscaler.kubernetes.io/safe-to-evict: "false".
     """
     autoscaler = case.cluster.autoscaler("cluster-autoscaler")
-    if autoscaler is None or str(autoscaler.flags.get("scale-down-gpu-utilization-threshold")) in ("0", "0.0"):
+    if autoscaler is None or str(autoscaler.flags.get(_THRESHOLD[2:])) in ("0", "0.0"):
         return
     for workload, pool in _jobs(case):
         wanted = workload.pod.requests.get(GPU, 0)
         have = min((node.row.gpus if node.row else 0 for node in case.nodes(pool)), default=0)
         kept = str(workload.annotations.get(SAFE_TO_EVICT, "")).lower() == "false"
         if pool.is_group and not kept and wanted and wanted < have * _UTILIZATION:
-            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name} (threshold {_UTILIZATION:.0%}), so"
-            yield Problem.from_subject(workload, f"{text} cluster autoscaler may evict it")
+            text = f"uses {wanted} of {have} GPUs of a node of pool {pool.name} (default of {_THRESHOLD}:"
+            yield Problem.from_subject(workload, f"{text} {_UTILIZATION:.0%}), so cluster autoscaler may evict it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from gpu_facts.access_tokens import access_token_kind
+from gpu_facts.access_tokens import DYNAMIC_REFERENCE, access_token_kind
 from gpu_facts.labels import EBS_ZONE, ZONE
 from gpu_facts.light import regex
 from gpu_facts.refusals import did_you_mean
@@ -39,6 +39,10 @@ _GOES_ON = regex(r"\b(?:sleep|while|watch|tail|loop|dmon|pmon)\b|nvidia-smi[^;&]
 _IMAGE = regex(r"[a-z0-9._:/@-]+(:[A-Za-z0-9._-]+)?")
 _SAMPLES = ("cuda-sample", "vectoradd", "vector-add")
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode"
+_FROM_SECRET = (
+    "Create a Kubernetes Secret outside the template, for example with External Secrets Operator from Secrets Manager, "
+    "and set the variable by valueFrom.secretKeyRef. If the stack was deployed, replace the token."
+)
 _ZONE_KEYS = (ZONE, EBS_ZONE, "topology.ebs.csi.eks.amazonaws.com/zone")
 
 
@@ -214,12 +218,20 @@ def access_token_in_a_manifest(case: Case) -> Iterator[Problem]:
 
     Everyone who can read the file, the template, the pod or their history has the token.
 
-    Fix: Revoke it, put a new one into a Secret, and refer to it by secretKeyRef.
+    Fix: Revoke the token, put a new one into a Kubernetes Secret, and set a variable to it by valueFrom.secretKeyRef.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:
             for place, kind in dict.fromkeys(_tokens(container)):
-                yield Problem.from_subject(workload, f"container {container.name} has {kind} in {place}")
+                text, fix = f"container {container.name} has {kind} in {place}", ""
+                if kind == DYNAMIC_REFERENCE:
+                    where = place.replace("its command", "the command")
+                    text = (
+                        f"{where} of container {container.name} has a dynamic reference to a secret; CloudFormation "
+                        "replaces it with the plain text, which is then readable in the pod's spec"
+                    )
+                    fix = _FROM_SECRET
+                yield Problem.from_subject(workload, text, fix=fix)
 
 
 def _tokens(container: Container) -> Iterator[tuple[str, str]]:

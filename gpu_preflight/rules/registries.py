@@ -36,6 +36,9 @@ _FAR = {
     "cn-": "registries outside China respond slowly or not at all from there",
     "us-gov-": "these registries are outside GovCloud, where ECR has no pull-through cache",
 }
+# ECR has no pull-through cache for nvcr.io, and the first pull through a cache needs a route to the internet.
+# Sources: https://docs.aws.amazon.com/AmazonECR/latest/userguide/pull-through-cache.html, vpc-endpoints.html (2026-11)
+_PUSH = "Push a copy of {} to ECR in the cluster's region, for example with 'crane copy'"
 _HUB = "https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables"
 _HOME = "HF_HOME"
 # Options that set the model of vLLM, SGLang and text-generation-inference.
@@ -51,7 +54,8 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
 
     The pods stay in ImagePullBackOff. Without the device plugin, no GPU is advertised either.
 
-    Fix: Copy the image to ECR, for example by a pull-through cache, and use its name there.
+    Fix: Push a copy of the image to an ECR repository in the cluster's region, for example with 'crane copy', and set
+    that image in the pod.
     """
     cluster = case.cluster
     groups = [each for each in case.gpu_groups if is_isolated(each, cluster.resources)]
@@ -65,20 +69,26 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
     for workload in cluster.workloads:
         for image in sorted(_out_of_reach(workload.containers, near)) if workload.asks_for_gpu else ():
             text = f"uses image {image}, but {tail}"
-            yield Problem.from_subject(workload, text, fix=_copy_fix(image, near), unknown=unknown)
+            fix = _copy_fix(image, near, workload.title)
+            yield Problem.from_subject(workload, text, fix=fix, unknown=unknown)
     for daemon in cluster.daemon_sets:
+        values = [f"the values of chart {each.name}" for each in cluster.charts if each.origin == daemon.origin]
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
             text = f"DaemonSet {daemon.name} uses image {image}, but {tail}"
-            yield Problem(daemon, text, _copy_fix(image, near), unknown=unknown)
+            fix = _copy_fix(image, near, *(values or [f"DaemonSet {daemon.name}"]))
+            yield Problem(daemon, text, fix, unknown=unknown)
     for chart in cluster.charts:
         if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:
-            yield Problem(chart, f"chart {chart.name} uses images of {NVIDIA_REGISTRY}, but {tail}", unknown=unknown)
+            text = f"chart {chart.name} uses images of {NVIDIA_REGISTRY}, but {tail}"
+            fix = f"{_PUSH.format('its images')}, and set these repositories in its values."
+            yield Problem(chart, text, fix, unknown=unknown)
 
 
-def _copy_fix(image: str, near: frozenset[str]) -> str:
-    """Return where to copy an image of another region's ECR; empty for other registries."""
-    regions = " or ".join(sorted(near))
-    return f"Replicate the repository to ECR in {regions}, and use the image there." if _ECR.match(image) else ""
+def _copy_fix(image: str, near: frozenset[str], where: str) -> str:
+    """Return where to copy an image, and where to set its new name."""
+    if not _ECR.match(image):
+        return f"{_PUSH.format('the image')}, and set that image in {where}."
+    return f"Replicate the repository to ECR in {' or '.join(sorted(near))}, and set the image there in {where}."
 
 
 def _regions_of_endpoints(cluster: Cluster) -> frozenset[str]:

@@ -231,7 +231,8 @@ def reservation_by_something_else_than_its_id(case: Case) -> Iterator[Problem]:
 
     EC2 rejects each launch: a reservation must be named by its id, and only a group of reservations by its ARN.
 
-    Fix: Use the id of the reservation, cr- and 17 hexadecimal digits.
+    Fix: Set CapacityReservationId in the launch template to the id that 'aws ec2 describe-capacity-reservations' lists.
+    For a group of reservations, set CapacityReservationResourceGroupArn instead.
     """
     for pool in launched_groups(case.cluster):
         target = pool.launch.reservation

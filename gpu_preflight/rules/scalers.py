@@ -31,11 +31,13 @@ def horizontal_pod_autoscaler_by_a_resource_that_is_not_measured(case: Case) -> 
 
     The resource metrics API has only CPU and memory. The autoscaler reports FailedGetResourceMetric and never scales.
 
-    Fix: Scale by waiting requests, or by DCGM's metrics through prometheus-adapter or KEDA.
+    Fix: Scale by a metric from Prometheus, through prometheus-adapter or KEDA: the model server's queue length, such as
+    vllm:num_requests_waiting, or DCGM_FI_DEV_GPU_UTIL.
     """
     for scaler, metric in case.signals:
         if metric.resource is not None and metric.resource not in _MEASURED:
-            text = f"scales by {metric.resource} of type {metric.kind}, which no metrics API measures"
+            text = f"scales by {metric.resource} of type {metric.kind}, but the resource metrics API has only cpu and "
+            text += "memory, so this metric never scales it"
             yield Problem.from_subject(scaler, text)
 
 

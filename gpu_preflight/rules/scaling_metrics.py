@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpu_facts.charts import DCGM_EXPORTER, GPU_OPERATOR, PROMETHEUS_ADAPTER
 from gpu_facts.light import regex
@@ -15,7 +15,7 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.node.nodes import NodeToBe, gpu_types, miss
-from gpu_preflight.reading.objects import Chart, Object
+from gpu_preflight.reading.objects import Chart, Object, Origin
 from gpu_preflight.reading.unknown import dig, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 
@@ -330,11 +330,20 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
         here = [each for each in found if case.reaches(each, pool) is not Answer.NO]
         if len(here) > 1:
             sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
-            where = " and ".join(f"DaemonSet {each.name} ({each.origin.path})" for each in here)
-            with_addon = any(each.origin == addon.origin for addon in cluster.addons for each in here)
-            off = "Set dcgmExporter.enabled: false in ConfigurationValues of the add-on, or remove the other exporter."
-            text = f"{where} measure its GPUs twice"
-            yield Problem.from_subject(pool, text, fix=off if with_addon else "", unknown=not sure)
+            addons = {addon.origin: addon.name for addon in cluster.addons}
+            names = [_exporter_name(each, addons) for each in here]
+            text = f"{' and '.join(names)} report its GPUs, so each metric exists {'twice' if len(here) == 2 else f'{len(here)} times'}"
+            others = " and ".join(name for name, each in zip(names, here, strict=True) if each.origin not in addons)
+            addon = next((addons[each.origin] for each in here if each.origin in addons), "")
+            off = f"Set dcgmExporter.enabled: false in ConfigurationValues of add-on {addon}"
+            fix = f"{off}, or remove {others}." if others else f"{off}."
+            fix = fix if addon else f"Keep one of {' and '.join(names)}, and remove the rest."
+            yield Problem.from_subject(pool, text, fix=fix, unknown=not sure)
+
+
+def _exporter_name(daemon: DaemonSet, addons: Mapping[Origin, str]) -> str:
+    addon = f" of add-on {addons[daemon.origin]}" if daemon.origin in addons else ""
+    return f"DaemonSet {daemon.name}{addon} ({daemon.origin.path})"
 
 
 @rule("GPU223", "error", source=_CHART)

@@ -346,7 +346,7 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?", fix=fix)
         else:
             brought = INSTALLED_BY.get(made)
-            what = f"isn't installed; install add-on {brought}" if brought else "isn't installed by the input"
+            what = f"isn't installed{'' if brought else ' by the input'}, so the pod can't start"
             fix = f"Add the add-on {brought}." if brought else ""
             unknown = brought is None or not cluster.sees_objects
             yield Problem.from_subject(workload, f"{text} {what}", fix=fix, unknown=unknown, doubt=cluster.doubt)
