@@ -105,7 +105,10 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
             continue
         other = seen.setdefault(principal, entry)
         if other is not entry:
-            text = f"access entry {entry.path}: its principal {principal} already has access entry {other.path}"
+            text = (
+                f"access entry {entry.path}: its principal {principal} already has access entry {other.path}, so EKS "
+            )
+            text += "rejects this one"
             unknown = entry.conditional or other.conditional or may_be_apart(entry, other)
             yield Problem(entry, text, unknown=unknown)
 
@@ -239,7 +242,8 @@ def function_that_may_not_describe_the_cluster(case: Case) -> Iterator[Problem]:
     for handler in found.values():
         role = resolve_role(handler.properties.get("Role"), resources)
         if role is not None and allows(role, _CALL, resources) is Answer.NO:
-            yield Problem(handler, f"function {handler.path}: its role {role.path} doesn't allow {_CALL}")
+            text = f"its role {role.path} doesn't allow {_CALL}, so it can't apply a manifest or install a chart"
+            yield Problem(handler, f"function {handler.path}: {text}")
 
 
 @rule(
@@ -264,7 +268,7 @@ def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
         if other is not each:
             text = (
                 f"association {each.path}: service account {account[1]}/{account[2]} already has association "
-                f"{other.path}"
+                f"{other.path}, so EKS rejects this one"
             )
             yield Problem(each, text, unknown=each.conditional or other.conditional or may_be_apart(each, other))
 

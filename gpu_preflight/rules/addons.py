@@ -311,7 +311,10 @@ def definitions_of_karpenter_of_another_version(case: Case) -> Iterator[Problem]
     versions = [minor(each.version) for each in (definitions, controller) if each and each.version]
     if definitions and len(versions) > 1 and _NOTHING not in versions and versions[0] != versions[1]:
         runs = controller.version if controller else ""
-        text = f"chart {KARPENTER_CRDS} has version {definitions.version}, but Karpenter's controller has {runs}"
+        text = (
+            f"chart {KARPENTER_CRDS} has version {definitions.version}, but Karpenter's controller has {runs}, so the "
+        )
+        text += "API server rejects or drops fields that only one version has"
         yield Problem(definitions, text)
 
 

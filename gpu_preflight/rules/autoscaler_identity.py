@@ -189,7 +189,8 @@ def cluster_autoscaler_that_may_not_scale(case: Case) -> Iterator[Problem]:
     templated = any(each.kind == "managed" or each.launch_resource for each in cluster.pools)
     wanted = tuple(each for each in _SCALES["cluster-autoscaler"] if templated or "LaunchTemplate" not in each)
     for each, actions in _lacking(cluster, "cluster-autoscaler", wanted):
-        yield Problem(each, f"cluster autoscaler: {_denial(each, actions, cluster)}")
+        text = f"{_denial(each, actions, cluster)}, so it doesn't start or can't resize a group"
+        yield Problem(each, f"cluster autoscaler: {text}")
 
 
 @rule("GPU194", "error", source=_POLICY)
@@ -252,7 +253,8 @@ def karpenter_that_may_not_end_instances(case: Case) -> Iterator[Problem]:
     for each in case.cluster.autoscalers:
         if actions := _denied(each, _ENDS, case.cluster):
             unread = minor(each.version or "") not in _READ
-            yield Problem(each, f"Karpenter: {_denial(each, actions, case.cluster)}", unknown=unread)
+            text = f"{_denial(each, actions, case.cluster)}, so empty, expired or broken nodes keep running"
+            yield Problem(each, f"Karpenter: {text}", unknown=unread)
 
 
 @rule("GPU169", "warning", source=_README)
@@ -352,7 +354,10 @@ def subnets_from_which_cluster_autoscaler_reaches_no_aws_api(case: Case) -> Iter
     missing = [each for each in _ENDPOINTS if not any(text.endswith((f".{each}", f".{each}-fips")) for text in texts)]
     for each in _controllers(cluster):
         if missing and each.kind == "cluster-autoscaler" and all("}." in text or "$" not in text for text in texts):
-            text = f"its subnets have no route out, and the VPC has no endpoint for {', '.join(missing)}"
+            text = (
+                f"its subnets have no route out, and the VPC has no endpoint for {', '.join(missing)}, so it resizes "
+            )
+            text += "no group"
             fix = f"Add an interface endpoint for {' and '.join(missing)}, or a NAT gateway."
             yield Problem(each, f"cluster autoscaler: {text}", fix)
 

@@ -462,5 +462,8 @@ def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
         if not isinstance(handle, str) or volume.driver not in EBS_PROVISIONERS:
             continue
         if handle in seen:
-            yield Problem(volume.object, f"{volume.title}: {seen[handle].title} uses the same disk {handle}")
+            text = (
+                f"{volume.title}: {seen[handle].title} uses the same disk {handle}, so pods of both hang or overwrite "
+            )
+            yield Problem(volume.object, text + "each other's data")
         seen.setdefault(handle, volume)

@@ -208,7 +208,7 @@ def claim_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     The pod waits until the ResourceClaim or ResourceClaimTemplate exists.
 
-    Fix: Create it in the pod's namespace, or correct the name.
+    Fix: Create the object in the pod's namespace, or correct the name in the pod's resourceClaims.
     """
     cluster = case.cluster
     if not cluster.shows_software:

@@ -212,7 +212,8 @@ def device_plugin_without_priority(case: Case) -> Iterator[Problem]:
         priority = each.pod.priority_class
         if GPU in each.advertises and each.origin not in charts and priority is None:
             image = next((one.image_text for one in each.pod.containers or ()), "").rpartition("/")[2]
-            yield Problem(each, f"DaemonSet {each.name} ({image}) is a device plugin without priorityClassName")
+            text = f"DaemonSet {each.name} ({image}) is a device plugin without priorityClassName, so a full node may "
+            yield Problem(each, text + "evict it and then advertises no GPU")
 
 
 def _plugins(cluster: Cluster) -> list[DaemonSet]:

@@ -229,11 +229,11 @@ def image_whose_nvidia_driver_is_too_old_for_the_gpu(case: Case) -> Iterator[Pro
 
 
 def _both_branches_fix(pool: Pool, *, stated: bool) -> str:
-    """Return how Bottlerocket loads the other driver branch; empty for AL2023, whose release is the rule's fix."""
+    """Return how Bottlerocket loads the other branch; empty for AL2023, whose release is the rule's fix."""
     if pool.operating_system != "bottlerocket":
         return ""
     if dig(pool.user_data.settings, "kernel", "drivers", "nvidia", "branch") is not None:
-        return "Remove branch from settings.kernel.drivers.nvidia in the user data. Bottlerocket then selects the branch by GPU."
+        return "Remove branch from settings.kernel.drivers.nvidia in the user data, so Bottlerocket selects it by GPU."
     if stated:
         return "Use Bottlerocket 1.68.0 or later, which contains driver branches 580 and 595."
     return "Use Bottlerocket 1.66.0 or later for Kubernetes 1.37, or an AL2023 image of release v20260917 or later."

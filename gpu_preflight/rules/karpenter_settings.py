@@ -284,7 +284,10 @@ def interruption_queue_that_no_event_reaches(case: Case) -> Iterator[Problem]:
             fix = "Set source in EventPattern of the rule to [aws.ec2] or [aws.health]."
             yield Problem(each, f"{text} {' and '.join(_EVENT_SOURCES)}", fix, unknown=each.conditional)
     if queue is not None and rules and _may_send(queue, cluster) is Answer.NO:
-        text = f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it"
+        text = (
+            f"queue {queue.path}: no queue policy allows {_EVENTBRIDGE} to send messages to it, so Karpenter doesn't "
+        )
+        text += "drain nodes before EC2 reclaims them"
         fix = f"Allow {_EVENTBRIDGE} to call sqs:SendMessage in an AWS::SQS::QueuePolicy of the queue."
         yield Problem(queue, text, fix)
 

@@ -137,7 +137,7 @@ def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
         known = isinstance(pool.properties.get("limits", {}), dict)
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
-            yield Problem.from_subject(pool, "it has no limits on GPUs, CPU, memory or nodes")
+            yield Problem.from_subject(pool, "it has no limit on GPUs or nodes, so a mistake may use the whole quota")
 
 
 @rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
@@ -378,7 +378,7 @@ def _listed(pool: Pool, keys: Container[str] = _KNOWN) -> Iterator[tuple[str, tu
 
 @rule("GPU411", "warning", source="https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html")
 def label_of_instance_types_that_is_called_otherwise_there(case: Case) -> Iterator[Problem]:
-    """Instance type label belongs to the other provisioner.
+    """Instance type label belongs to another provisioner.
 
     Auto Mode uses labels of eks.amazonaws.com, and Karpenter uses labels of karpenter.k8s.aws. Each ignores the other's
     labels when it chooses an instance type, so the pool creates unexpected nodes, or none.

@@ -179,7 +179,8 @@ def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
 
     The pod gets a node and stays there in CreateContainerConfigError or ContainerCreating, with its GPUs.
 
-    Fix: Create it in the pod's namespace, correct the name, or set optional: true in the reference.
+    Fix: Create the ConfigMap or Secret in the pod's namespace, correct its name, or set optional: true where the pod
+    names it.
     """
 
     def missing_data(workload: Workload) -> Iterator[Problem]:

@@ -332,7 +332,8 @@ def two_dcgm_exporters_for_the_same_gpus(case: Case) -> Iterator[Problem]:
             sure = sum(case.reaches(each, pool) is Answer.YES for each in here) > 1
             addons = {addon.origin: addon.name for addon in cluster.addons}
             names = [_exporter_name(each, addons) for each in here]
-            text = f"{' and '.join(names)} report its GPUs, so each metric exists {'twice' if len(here) == 2 else f'{len(here)} times'}"
+            times = "twice" if len(here) == 2 else f"{len(here)} times"
+            text = f"{' and '.join(names)} report its GPUs, so each metric exists {times}"
             others = " and ".join(name for name, each in zip(names, here, strict=True) if each.origin not in addons)
             addon = next((addons[each.origin] for each in here if each.origin in addons), "")
             off = f"Set dcgmExporter.enabled: false in ConfigurationValues of add-on {addon}"
@@ -352,7 +353,8 @@ def servicemonitor_without_prometheus_operator(case: Case) -> Iterator[Problem]:
 
     The chart creates a ServiceMonitor by default, and its installation fails without the CRD.
 
-    Fix: Install kube-prometheus-stack before it, or set serviceMonitor.enabled: false.
+    Fix: Install chart kube-prometheus-stack before chart dcgm-exporter, or set serviceMonitor.enabled: false in the
+    values of dcgm-exporter.
     """
     cluster = case.cluster
     chart = cluster.chart(DCGM_EXPORTER)

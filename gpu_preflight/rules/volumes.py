@@ -386,7 +386,10 @@ def two_default_storage_classes(case: Case) -> Iterator[Problem]:
     """
     defaults = [each.object for each in case.cluster.storage_classes if each.is_default]
     for each in defaults[1:]:
-        yield Problem(each, f"both StorageClass {each.name} and StorageClass {defaults[0].name} are the default")
+        text = (
+            f"both StorageClass {each.name} and StorageClass {defaults[0].name} are the default, so a claim without a "
+        )
+        yield Problem(each, text + "class gets the one that was created last")
 
 
 @rule("GPU409", "warning", source="https://kubernetes.io/docs/concepts/storage/ephemeral-storage/")

@@ -103,7 +103,7 @@ def mount_below_one_that_nobody_may_write(case: Case) -> Iterator[Problem]:
     The container runtime can't create the folder for it. Unless the volume above has the folder, the container doesn't
     start ("read-only file system"), and the pod keeps its GPUs.
 
-    Fix: Mount it next to the other volume, or create the folder in the volume that is mounted above.
+    Fix: Mount the inner volume at a path outside the read-only mount, or create its folder in the read-only volume.
     """
     for workload, container in _containers(case):
         for below, above in _nested(container):
