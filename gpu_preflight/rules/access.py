@@ -108,7 +108,7 @@ def principal_with_two_access_entries(case: Case) -> Iterator[Problem]:
             text = (
                 f"access entry {entry.path}: its principal {principal} already has access entry {other.path}, so EKS "
             )
-            text += "rejects this one"
+            text += "rejects the second"
             unknown = entry.conditional or other.conditional or may_be_apart(entry, other)
             yield Problem(entry, text, unknown=unknown)
 
@@ -268,7 +268,7 @@ def service_account_with_two_roles(case: Case) -> Iterator[Problem]:
         if other is not each:
             text = (
                 f"association {each.path}: service account {account[1]}/{account[2]} already has association "
-                f"{other.path}, so EKS rejects this one"
+                f"{other.path}, so EKS rejects the second"
             )
             yield Problem(each, text, unknown=each.conditional or other.conditional or may_be_apart(each, other))
 
