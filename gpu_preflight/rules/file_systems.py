@@ -462,6 +462,6 @@ def one_disk_under_two_volumes(case: Case) -> Iterator[Problem]:
         if not isinstance(handle, str) or volume.driver not in EBS_PROVISIONERS:
             continue
         if handle in seen:
-            text = f"{volume.title}: {seen[handle].title} uses the same disk {handle}, so pods of both may hang or overwrite "
-            yield Problem(volume.object, text + "each other's data")
+            text = f"{volume.title}: {seen[handle].title} uses the same disk {handle}, so their pods may hang or "
+            yield Problem(volume.object, text + "overwrite each other's data")
         seen.setdefault(handle, volume)
