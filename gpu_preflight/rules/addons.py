@@ -171,7 +171,7 @@ def network_plugin_too_old_for_efa_only_interfaces(case: Case) -> Iterator[Probl
 
 @rule("GPU095", "warning", source="https://github.com/aws/aws-cdk/issues/35299")
 def helm_may_wait_longer_than_the_function_that_runs_it(case: Case) -> Iterator[Problem]:
-    """Helm may wait longer than the function that runs it.
+    """Helm may wait as long as the function that runs it, or longer.
 
     Lambda stops the function without an answer, and CloudFormation waits for it for an hour.
 
@@ -182,8 +182,8 @@ def helm_may_wait_longer_than_the_function_that_runs_it(case: Case) -> Iterator[
         seconds = known_number((known_text(written) or "").removesuffix("s"))
         if seconds is not None and seconds >= _LONGEST_SECONDS:
             text = (
-                f"chart {chart.name}: Helm waits up to {seconds} s, but Lambda ends its function after "
-                f"{_LONGEST_SECONDS} s"
+                f"chart {chart.name}: Helm waits up to {seconds} s, but the Lambda function that runs Helm ends after "
+                f"{_LONGEST_SECONDS} s, and CloudFormation then waits an hour for its answer"
             )
             yield Problem(chart, text)
 

@@ -376,13 +376,12 @@ def startup_taint_that_nobody_removes(case: Case) -> Iterator[Problem]:
     cluster = case.cluster
     for pool in case.gpu_pools:
         for taint in unremoved_taints(pool, cluster):
-            text = (
-                f"no component in the input is known to remove its startup taint {taint}, so its nodes may not be able "
-            )
-            text += "to run pods"
-            yield Problem.from_subject(
-                pool, text, unknown=taint.key not in REMOVERS or not cluster.sees_software, doubt=cluster.doubt
-            )
+            text = f"no component in the input is known to remove its startup taint {taint}, "
+            text += "so pods that don't tolerate it stay off its nodes"
+            names = REMOVERS.get(taint.key, ())
+            fix = f"Install {names[0]}, which removes the taint, or delete the taint from the pool." if names else ""
+            unknown = not names or not cluster.sees_software
+            yield Problem.from_subject(pool, text, fix=fix, unknown=unknown, doubt=cluster.doubt)
 
 
 @rule("GPU420", "error", source=_FAQ)

@@ -385,6 +385,12 @@ def _has_zone(region: str | None, zone: str | Unknown) -> Answer:
     return Answer.YES if is_seen_zone(named) else Answer.UNKNOWN
 
 
+_VOLUME_ZONE_FIX = (
+    "Set a zone that exists in nodeAffinity of the PersistentVolume, or in allowedTopologies of the StorageClass; "
+    "'aws ec2 describe-availability-zones' lists them."
+)
+
+
 @rule("GPU428", "error", source=_ZONES)
 def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
     """Pod requires a zone that doesn't exist.
@@ -400,7 +406,9 @@ def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
         if key not in texts:
             texts[key] = _missing_zone_request(verdict.demand)
         if text := texts[key]:
-            yield Problem.from_subject(verdict.workload, f"{text}, but AWS has no such zone")
+            fix = _VOLUME_ZONE_FIX if text.startswith("has a volume") else ""
+            message = f"{text}, but AWS has no such zone, so the pod stays Pending"
+            yield Problem.from_subject(verdict.workload, message, fix=fix)
 
 
 def _missing_zone_request(wanted: Demand) -> str:

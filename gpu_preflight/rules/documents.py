@@ -257,12 +257,13 @@ def _is_applied_later(each: Object, cluster: Cluster) -> bool | None:
 
 @rule("GPU492", "error", source=_KUSTOMIZE)
 def reference_to_a_file_or_source_that_does_not_exist(case: Case) -> Iterator[Problem]:
-    """Kustomization, Application or release refers to something that doesn't exist.
+    """Kustomization, Application or release refers to something that the input doesn't have.
 
     kustomize, Argo CD or Flux fails, and none of its objects is applied. A patch whose target matches no object is
     ignored: tolerations, GPUs or replicas keep their old values.
 
-    Fix: Correct the name, or add the file, the folder or the source.
+    Fix: Correct the name, or add the object, file or folder that it names. If it is in another repository, add that to
+    the paths of the check.
     """
     for each in case.cluster.broken:
         yield Problem(each, each.text, unknown=each.unsure or each.silent)

@@ -106,7 +106,7 @@ def nodeoverlay_that_another_contradicts(case: Case) -> Iterator[Problem]:
     for each in case.overlays_in_conflict:
         text = f"NodeOverlay {each.overlay.name}: sets {', '.join(each.about)}{_instance_type_suffix(each.labels)}"
         text += f", but NodeOverlay {each.other.name} with the same weight sets it too"
-        yield Problem(each.overlay, f"{text}, so Karpenter ignores this one")
+        yield Problem(each.overlay, f"{text}, so Karpenter ignores NodeOverlay {each.overlay.name}")
 
 
 def _instance_type_suffix(labels: Labels) -> str:
