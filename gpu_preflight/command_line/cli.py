@@ -55,6 +55,7 @@ def written(*forms: str) -> Callable[[F], F]:
     """Add the options for the output."""
 
     def add(command: F) -> F:
+        """Return a command with the options."""
         to = click.option(
             "--output", "-o", type=File(), metavar="FILE", help="Write to FILE instead of standard output."
         )

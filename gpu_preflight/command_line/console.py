@@ -125,6 +125,7 @@ def end_cleanly_when_terminated() -> None:
     """On SIGTERM, end after the child processes, with the signal's exit code. A second SIGTERM ends it at once."""
 
     def terminate(number: int, _frame: object) -> None:
+        """End the command, and let the next signal end the process."""
         signal.signal(number, signal.SIG_DFL)
         raise _Terminated
 
@@ -205,7 +206,6 @@ def read(
         parameters: Values of template parameters.
         stack: Name of the stack whose template a file is. Default: the name of the file.
         assumed: Components that run in the cluster although the input doesn't hold them.
-
         running: A running cluster, to which the paths are added.
 
     Raises:

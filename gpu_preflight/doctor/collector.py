@@ -22,7 +22,6 @@ from gpu_facts.labels import KUEUE_DOMAIN
 from gpu_facts.today import now
 from gpu_preflight.doctor.connection import Api, Refused
 from gpu_preflight.doctor.dump import (
-    HIDDEN,
     LAST_APPLIED,
     OF_THE_POD,
     Dump,
@@ -31,7 +30,7 @@ from gpu_preflight.doctor.dump import (
     newest,
 )
 from gpu_preflight.reading.objects import Object, parse_objects
-from gpu_preflight.reading.unknown import dig, is_expression, mapping, mappings
+from gpu_preflight.reading.unknown import HIDDEN, dig, is_expression, mapping, mappings
 
 PAGE = 500
 # Pods that have succeeded hold nothing. The pod in question may be one of them, so it is read by name.

@@ -1,10 +1,11 @@
 """The output of ``kubectl get``, ``kubectl logs`` and the AWS CLI about a running cluster, and which lists it has.
 
 "There is no such object" is true only if the list of its kind is complete. A file with the name of a resource, such as
-``nodepools.karpenter.sh.json``, has the complete list, even if it is empty. ``nodepools.karpenter.sh.err`` next to it
-has the error of kubectl instead. In other files, the kinds that occur in a list count as listed. A raw list, such as a
-``PodList``, is complete if its kind has no namespace, or its objects are in several. Files of one name in several
-folders are the lists of single namespaces, as `kubectl cluster-info dump` writes them.
+``nodepools.karpenter.sh.json``, has the complete list, even if it is empty. Without its group, as in
+``daemonsets.json``, it has probably the complete list, because people may leave out ``-A``. The error of kubectl is in
+``nodepools.karpenter.sh.err`` next to it instead. In other files, the kinds that occur in a list count as listed. A raw
+list, such as a ``PodList``, is complete if its kind has no namespace, or its objects are in several. Files of one name
+in several folders are the lists of single namespaces, as `kubectl cluster-info dump` writes them.
 
 Sources: https://kubernetes.io/docs/reference/kubectl/generated/kubectl_get/,
 https://docs.aws.amazon.com/cli/latest/reference/ (2026-11)
@@ -30,8 +31,8 @@ from gpu_preflight.reading.folder_files import walk
 from gpu_preflight.reading.objects import SOFTWARE, Object, Origin, Part, Unread, parse_objects
 from gpu_preflight.reading.unknown import known_text, mapping, mappings
 
-# People name files after what they type for kubectl, mostly without the group.
-_KINDS_OF_FILES = {**{each.partition(".")[0]: kind for each, kind in RESOURCES.items()}, **RESOURCES}
+# What people type for kubectl, and the names of their files.
+_KINDS_WITHOUT_GROUP = {each.partition(".")[0]: kind for each, kind in RESOURCES.items()}
 # Lists that are read in the namespace of the pod only, if one pod is asked for.
 OF_THE_POD = frozenset(
     (
@@ -71,8 +72,6 @@ AWS_ANSWERS: Mapping[str, str] = {
     "Events": "cloudtrail lookup-events",
 }
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Replaces the values of environment variables in objects that this program reads from a cluster.
-HIDDEN = "(hidden)"
 _CONFIG_MAP = "configmap-"
 _SUFFIXES = (".json", ".yaml", ".yml")
 _MAX_LOG_BYTES = 1024**2
@@ -230,16 +229,17 @@ def _read_log(file: Path, found: Dump) -> None:
         why = f"must have the name NAMESPACE_POD_CONTAINER.log, got {file.name}"
         found.unread.append(NotLooked(str(file), why))
         return
-    found.logs[namespace, pod, container] = _last(file)
+    found.logs[namespace, pod, container] = _tail(file)
 
 
 def _read_logs(file: Path, found: Dump) -> None:
     """Read the logs of a pod that 'kubectl cluster-info dump' wrote."""
-    for container, namespace, pod, text in _LOGS.findall(_last(file)):
+    for container, namespace, pod, text in _LOGS.findall(_tail(file)):
         found.logs[namespace, pod, container] = text
 
 
-def _last(file: Path) -> str:
+def _tail(file: Path) -> str:
+    """Return the end of a log."""
     with file.open("rb") as stream:
         stream.seek(0, 2)
         stream.seek(max(stream.tell() - _MAX_LOG_BYTES, 0))
@@ -248,7 +248,7 @@ def _last(file: Path) -> str:
 
 def _read_error(name: str, text: str, found: Dump) -> None:
     """Read what kubectl or the AWS CLI wrote to standard error instead of an answer."""
-    kind = _KINDS_OF_FILES.get(name)
+    kind = RESOURCES.get(name) or _KINDS_WITHOUT_GROUP.get(name)
     line = " ".join(text.split())[:300]
     if kind is not None and _NO_SUCH_RESOURCE.search(text):
         found.complete.add(kind)
@@ -267,7 +267,8 @@ def config_map_name(file: str) -> str:
 
 def _read_documents(file: Path, found: Dump, *, is_part: bool) -> None:
     text = read_text(file)
-    kind = None if is_part else _KINDS_OF_FILES.get(file.stem)
+    kind = None if is_part else RESOURCES.get(file.stem)
+    likely = _KINDS_WITHOUT_GROUP.get(file.stem)
     before = len(found.objects)
     documents = list(parse(str(file), text))
     for document in documents:
@@ -278,6 +279,9 @@ def _read_documents(file: Path, found: Dump, *, is_part: bool) -> None:
     if any(map(_has_items, lists)) or (not lists and is_list(text[:4096])):
         if kind is not None and kind not in found.cut:
             found.complete.add(kind)
+        elif likely is not None and likely != "Pod":
+            # The script writes whole lists. A list of a person may be that of one namespace.
+            (found.complete if likely in CLUSTER_SCOPED and not is_part else found.listed).add(likely)
         kinds = [each.kind for each in read]
         # A cluster has more than one pod. 'kubectl get pod/a node/b' writes such a list.
         found.listed |= {each for each in kinds if each != "Pod" or kinds.count(each) > 1}

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 from gpu_facts.light import dataclass, regex
 from gpu_facts.quantities import decimal_value
-from gpu_preflight.doctor.dump import HIDDEN
 from gpu_preflight.reading.documents import UnusableInput, parse
-from gpu_preflight.reading.unknown import Unknown, mapping, mappings
+from gpu_preflight.reading.unknown import HIDDEN, Unknown, mapping, mappings
 
 
 class Member(NamedTuple):

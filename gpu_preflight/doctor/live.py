@@ -5,14 +5,22 @@ Texts of status and events come from the cluster. Names in them are never interp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from gpu_facts.doctor_reads import CONFIG_MAPS, RESOURCES
 from gpu_facts.kubernetes import KUBE_SYSTEM
-from gpu_facts.labels import COMPUTE_TYPE, EBS_NOT_READY, EFS_NOT_READY, FSX_NOT_READY, NODE_POOL, S3_NOT_READY
+from gpu_facts.labels import (
+    COMPUTE_TYPE,
+    EBS_NOT_READY,
+    EFS_NOT_READY,
+    FSX_NOT_READY,
+    KUEUE_QUEUE,
+    NODE_POOL,
+    S3_NOT_READY,
+)
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, resources
 from gpu_facts.resources import NVIDIA
@@ -556,18 +564,33 @@ class Live:
             self.certainty(kind, namespace or "")
         owners = [each for kind in _TEMPLATES for each in self._by_kind.get(kind, ()) if self.lacks_pods(each)]
         known = [*pods, *map(self.owner_target, owners)]
-        every = (*known, *self._queued({one.title for each in known for one in (each.named, *each.owners)}))
+        every = (*known, *self._queued(known, namespace))
         return [each for each in every if self._is_of_gpus(each) and namespace in (None, each.namespace)]
 
-    def _queued(self, known: Collection[str]) -> Iterator[Target]:
-        """Yield the objects without pods and Jobs, such as a JobSet, whose Workload Kueue hasn't admitted."""
-        for each in self._by_kind.get("Workload", ()):
-            owner = self.running.owner(each) or each
-            if owner.title in known or self.is_true(each, "QuotaReserved") or self.is_true(each, "Finished"):
-                continue
-            specs = [mapping(dig(one, "template", "spec")) for one in mappings(each.spec.get("podSets"))]
+    def _queued(self, found: Iterable[Target], namespace: str | None) -> Iterator[Target]:
+        """Yield the objects without pods and Jobs that a queue holds: JobSets, and owners of Kueue's Workloads."""
+        known = {one.title for each in found for one in (each.named, *each.owners)}
+        suspended = [each for each in self._by_kind.get("JobSet", ()) if each.spec.get("suspend") is True]
+        if any(KUEUE_QUEUE in each.labels for each in suspended) or self._by_kind.get("LocalQueue"):
+            self.certainty("Workload", namespace or "")
+        waiting = [
+            each
+            for each in self._by_kind.get("Workload", ())
+            if not self.is_true(each, "QuotaReserved") and not self.is_true(each, "Finished")
+        ]
+        for owner, parts in (
+            *((self.running.owner(each) or each, each.spec.get("podSets")) for each in waiting),
+            *(
+                (each, [dig(one, "template", "spec") for one in mappings(each.spec.get("replicatedJobs"))])
+                for each in suspended
+            ),
+        ):
+            specs = [mapping(dig(one, "template", "spec")) for one in mappings(parts)]
             every = [Target(None, (owner,), spec, read_pod(spec)) for spec in specs]
-            yield from [one for one in every if one.read.asks_for_gpu][:1]
+            first = next((one for one in every if one.read.asks_for_gpu), None)
+            if first is not None and owner.title not in known:
+                known.add(owner.title)
+                yield first
 
     def _is_of_gpus(self, target: Target) -> bool:
         """Whether pods request GPUs, or belong to the GPU software of nodes."""
@@ -623,9 +646,13 @@ class Live:
         if (about.get("kind"), about.get("name"), scaler.namespace) != (owner.kind, owner.name, owner.namespace):
             return False
         active, limited = self.condition(scaler, "ScalingActive"), self.condition(scaler, "ScalingLimited")
-        reasons = ("FailedGet", "ScalingDisabled")
-        fails = active is not None and active.status == "False" and active.reason.startswith(reasons)
-        return fails or (limited is not None and (limited.status, limited.reason) == ("True", "TooManyReplicas"))
+        fails = active is not None and active.status == "False" and active.reason.startswith("FailedGet")
+        # KEDA, which owns its autoscalers, scales from 0 itself, and so does an autoscaler whose min is 0.
+        from_zero = scaler.spec.get("minReplicas") == 0 or dig(scaler.content, "metadata", "ownerReferences")
+        is_off = active is not None and active.reason == "ScalingDisabled" and not from_zero
+        return (
+            fails or is_off or (limited is not None and (limited.status, limited.reason) == ("True", "TooManyReplicas"))
+        )
 
     # Texts.
 

@@ -38,13 +38,18 @@ class Place:
         """Its kind and name."""
         return f"{self.kind} {self.name}"
 
-    @property
-    def idle_sentence(self) -> str:
-        """The result if no pod that it concerns has a fault."""
+    def idle_sentence(self, namespace: str | None) -> str:
+        """Return the result if no pod that it concerns has a fault.
+
+        Args:
+            namespace: The only namespace in question; ``None`` for all.
+        """
+        pods = "GPU pod" if namespace is None else f"GPU pod of namespace {namespace}"
         if self.kind == "node":
-            return f"Every GPU pod on {self.title} runs, and none waits for a node"
+            return f"Every {pods} on {self.title} runs, and none waits for a node"
         faults = f"; its condition {'; '.join(self.faults)}" if self.faults else ""
-        return f"No GPU pod waits for a node, so {self.title} has no reason to grow{faults}"
+        why = f", so {self.title} has no reason to grow" if namespace is None else f" in {self.title}"
+        return f"No {pods} waits for a node{why}{faults}"
 
     def concerns(self, target: Target) -> bool:
         """Whether a pod is on one of its nodes, or has no node."""
@@ -67,9 +72,11 @@ class Place:
             return ""
         if found.answer is Answer.YES:
             return f"{self.title} takes the pod in the simulation"
-        verb = "doesn't take" if found.answer is Answer.NO else "may not take"
         texts = dict.fromkeys(each.sentence for each in found.reasons if each.answer is found.answer)
-        return f"{self.title} {verb} the pod: {'; '.join(list(texts)[:_MOST_REASONS])}"
+        reasons = "; ".join(list(texts)[:_MOST_REASONS])
+        if found.answer is Answer.NO:
+            return f"{self.title} doesn't take the pod: {reasons}"
+        return f"it isn't known whether {self.title} takes the pod{f': {reasons}' if reasons else ''}"
 
 
 def node_place(live: Live, name: str) -> Place:

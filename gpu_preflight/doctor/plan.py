@@ -22,7 +22,7 @@ from gpu_facts.light import dataclass
 from gpu_facts.quantities import count
 from gpu_preflight.cluster.clusters import clusters
 from gpu_preflight.doctor.difference import Difference, Found, autoscaler_view, make_difference, set_field
-from gpu_preflight.doctor.dump import HIDDEN, Dump, NotLooked
+from gpu_preflight.doctor.dump import Dump, NotLooked
 from gpu_preflight.doctor.fields import (
     FieldDifference,
     Member,
@@ -40,7 +40,7 @@ from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.reading.documents import UnusableInput
 from gpu_preflight.reading.inputs import Input
 from gpu_preflight.reading.objects import Object
-from gpu_preflight.reading.unknown import Unknown, as_written, known_text, mapping
+from gpu_preflight.reading.unknown import HIDDEN, Unknown, as_written, known_text, mapping
 
 # Kinds whose objects may be gone because their run has ended.
 _ENDS = ("Job", "Pod")

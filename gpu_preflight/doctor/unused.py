@@ -83,12 +83,12 @@ def _unused(live: Live, node: Object, *, every: bool) -> UnusedGpus | None:
 
 
 def _reasons(live: Live, node: Object) -> Iterator[str]:
-    for each in live.conditions(node):
-        if each.type in _HEALTHY_IF_TRUE and each.status != "True":
-            yield f"{each.type} is {each.status}: {each.reason or each.message}"
+    bad = [each for each in live.conditions(node) if each.type in _HEALTHY_IF_TRUE and each.status != "True"]
+    yield from (f"{each.type} is {each.status}: {each.reason or each.message}" for each in bad)
     if node.spec.get("unschedulable") is True:
         yield "cordoned"
-    yield from (f"{each.id}: {each.message}" for each in repair_causes(live, node))
-    if any(each.type == "Ready" and each.status != "True" for each in live.conditions(node)):
+    if bad:
+        yield from (f"{each.id}: {each.message}" for each in repair_causes(live, node))
+    if any(each.type == "Ready" for each in bad):
         return
     yield from removal_blockers(live, node)

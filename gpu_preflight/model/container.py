@@ -15,7 +15,17 @@ from typing import Any, NamedTuple
 from gpu_facts.light import dataclass
 from gpu_facts.quantities import Resources, add, quantity, resources
 from gpu_facts.resources import NVIDIA
-from gpu_preflight.reading.unknown import Unknown, dig, is_true, items, known_number, known_text, mapping, mappings
+from gpu_preflight.reading.unknown import (
+    Unknown,
+    dig,
+    is_true,
+    items,
+    known_number,
+    known_text,
+    mapping,
+    mappings,
+    unless_hidden,
+)
 
 # Requested amounts as they are written; `Unknown` if all of them are known at deployment only.
 Amounts = Mapping[str, Any] | Unknown
@@ -183,7 +193,11 @@ def read_container(raw: Mapping[str, Any]) -> Container:
         image=image if isinstance(image, Unknown) else known_text(image),
         command=tuple(items(raw.get("command"))),
         args=tuple(items(raw.get("args"))),
-        env={str(each.get("name")): each.get("value") for each in mappings(raw.get("env")) if each.get("name")},
+        env={
+            str(each.get("name")): unless_hidden(each.get("value"))
+            for each in mappings(raw.get("env"))
+            if each.get("name")
+        },
         limits=read_amounts(raw, "limits"),
         asked=read_amounts(raw, "requests"),
         ports=tuple(map(_port, mappings(raw.get("ports")))),

@@ -16,6 +16,8 @@ _REFERENCE = regex(r"\$\{((?:[^{}:/]*/)?[^{}.:/]+)(?:\.([^{}]+))?\}")
 _OPENING = regex(r"\$|\{\{")
 _WHOLE = regex(r"-?[0-9]{1,18}")
 _TOO_LARGE = 10**18
+# Replaces the values of environment variables in objects that `gpu-constructs doctor` reads from a cluster.
+HIDDEN = "(hidden)"
 # With more values than this, they aren't checked one by one.
 _MAX_CHOICES = 100
 
@@ -103,6 +105,11 @@ def as_written(value: Any) -> Any:
     if isinstance(value, list):
         return [as_written(each) for each in value]
     return value.expression if isinstance(value, Unknown) else value
+
+
+def unless_hidden(value: Any) -> Any:
+    """Return a value, or an unknown one if a record hides it."""
+    return Unknown(HIDDEN) if value == HIDDEN else value
 
 
 def known_text(value: Any) -> str | None:

@@ -158,7 +158,7 @@ def _headline(live: Live, views: Sequence[DiagnosisView], namespace: str | None,
         if live.certainty("Pod") is None:
             return "The dump doesn't have the list of pods, so it isn't known whether every GPU pod runs"
         if place is not None:
-            return place.idle_sentence
+            return place.idle_sentence(namespace)
         asks = any(live.target(each).read.asks_for_gpu for each in live.objects("Pod", namespace))
         return f"Every GPU pod in {where} runs" if asks else f"No pod in {where} requests a GPU"
     if len(views) == 1:

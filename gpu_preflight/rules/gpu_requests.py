@@ -95,6 +95,7 @@ def gpus_under_a_name_that_nothing_has(case: Case) -> Iterator[Problem]:
     registered = {name for each in cluster.daemon_sets for name in each.advertises}
 
     def strange_requests(workload: Workload) -> Iterator[Problem]:
+        """Yield the requests of a pod for resources that nothing advertises."""
         for container in workload.containers:
             for name in sorted(container.names - registered):
                 if why := _strange(name):

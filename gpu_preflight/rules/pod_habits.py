@@ -184,6 +184,7 @@ def config_map_or_secret_that_does_not_exist(case: Case) -> Iterator[Problem]:
     """
 
     def missing_data(workload: Workload) -> Iterator[Problem]:
+        """Yield the ConfigMaps and Secrets of a pod that the input doesn't have."""
         for wanted in dict.fromkeys(named_data(workload.pod)):
             yield from _missing(workload, wanted, case.cluster)
 

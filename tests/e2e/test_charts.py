@@ -74,8 +74,10 @@ def test_every_object_of_a_chart_is_accepted(pin: versions.Chart, values: Mappin
     # Webhooks without a server would reject later objects.
     others = [each for each in objects if each not in definitions and "Webhook" not in each["kind"]]
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_of(pin)}})
-    for each in (*definitions, *others):
-        client.apply(each)
+    applied = [client.apply(each) for each in (*definitions, *others)]
+    assert [each["metadata"]["name"] for each in applied] == [
+        each["metadata"]["name"] for each in (*definitions, *others)
+    ]
     for each in (*others, *definitions):
         client.delete(client.object_path(each))
 

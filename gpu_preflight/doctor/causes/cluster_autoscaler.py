@@ -105,10 +105,8 @@ def find(live: Live, target: Target) -> Iterator[Cause]:
     if isinstance(priority, int) and priority < _CUTOFF and not events:
         message = f"{target.title} has priority {priority}, and Cluster Autoscaler ignores pods below {_CUTOFF}"
         fix = "raise the priority of the pod, or lower --expendable-pods-priority-cutoff"
-        shown, has_events = (
-            (Evidence(target.title, "spec.priority", str(priority)),),
-            live.certainty("Event") is not None,
-        )
+        shown = (Evidence(target.title, "spec.priority", str(priority)),)
+        has_events = live.certainty("Event") is not None
         excluded = ("The pod has no event of it",) if has_events else ()
         sure = "likely" if has_events else "possible"
         yield Cause("C15", target.title, message, sure, shown, fix, excluded=excluded)
@@ -319,10 +317,8 @@ def _group_events(live: Live, fitting: list[Group]) -> Iterator[Cause]:
         for symptom in _GROUP_EVENTS:
             if event.reason in symptom.texts and own is not None:
                 confidence: Confidence = "proven" if dig(own.status, "scaleUp", "status") == "Backoff" else "likely"
-                message, waits = (
-                    f"{symptom.fault.format(own.title)}: {event.message}",
-                    clock if symptom.id == "C12" else None,
-                )
+                message = f"{symptom.fault.format(own.title)}: {event.message}"
+                waits = clock if symptom.id == "C12" else None
                 shown = (live.event_evidence(event),)
                 yield Cause(symptom.id, own.title, message, confidence, shown, symptom.fix, clock=waits)
 

@@ -86,6 +86,24 @@ def node(name: str = NEW_NODE, **changes: Any) -> dict[str, Any]:
     }
 
 
+def failed_attachment(claim: str, message: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a claim, and the attachment of its volume to the new node, which failed."""
+    bound = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim, "namespace": "default"},
+        "spec": {"volumeName": "pvc-1"},
+    }
+    attachment = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": "csi-1"},
+        "spec": {"nodeName": NEW_NODE, "source": {"persistentVolumeName": "pvc-1"}},
+        "status": {"attachError": {"message": message}},
+    }
+    return bound, attachment
+
+
 def plugin_pod(name: str = "plugin-1", *, owner: str = "nvidia-device-plugin", **changes: Any) -> dict[str, Any]:
     """Return a pod of the device plugin that runs on the new node."""
     image = changes.get("image", "nvcr.io/nvidia/k8s-device-plugin:v0.20.0")

@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 
 from gpu_preflight.doctor.live import Live
-from tests.preflight.doctor.clusters import GPU, NEW_NODE, cluster, ended, event, ids, node, pod, roots, waiting
+from tests.preflight.doctor.clusters import (
+    GPU,
+    NEW_NODE,
+    cluster,
+    ended,
+    event,
+    failed_attachment,
+    ids,
+    node,
+    pod,
+    roots,
+    waiting,
+)
 
 _NODE = node(capacity={GPU: "1"}, allocatable={GPU: "1"})
 _LOG = ("default", "train", "main")
@@ -190,19 +202,7 @@ def test_a_token_that_is_not_registered_yet_is_no_mount_error() -> None:
 
 
 def test_the_status_of_an_attachment_counts_after_its_events_expired() -> None:
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "namespace": "default"},
-        "spec": {"volumeName": "pvc-1"},
-    }
-    attachment = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "VolumeAttachment",
-        "metadata": {"name": "csi-1"},
-        "spec": {"nodeName": NEW_NODE, "source": {"persistentVolumeName": "pvc-1"}},
-        "status": {"attachError": {"message": "UnauthorizedOperation"}},
-    }
+    claim, attachment = failed_attachment("data", "UnauthorizedOperation")
     volumes = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
 
     live = _live(waiting("ContainerCreating"), claim, attachment, spec=volumes)

@@ -13,8 +13,9 @@ from gpu_preflight.doctor.cause import Cause
 from gpu_preflight.doctor.diagnosis import causes, find_target
 from gpu_preflight.doctor.live import Live
 from gpu_preflight.reading.objects import parse_objects
+from gpu_preflight.reading.unknown import HIDDEN, Unknown
 from tests.preflight.doctor.cases import cases
-from tests.preflight.doctor.clusters import GPU, NEW_NODE, cluster, ids, node, pod, roots, waiting
+from tests.preflight.doctor.clusters import GPU, NEW_NODE, cluster, failed_attachment, ids, node, pod, roots, waiting
 
 _GPU_NODE = node(capacity={GPU: "1"}, allocatable={GPU: "1"}, spec={"unschedulable": True})
 
@@ -301,19 +302,7 @@ def test_a_claim_without_a_status_is_not_called_unbound() -> None:
 
 
 def test_the_volume_that_kubernetes_creates_for_a_pod_is_one_of_its_volumes() -> None:
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "train-scratch", "namespace": "default"},
-        "spec": {"volumeName": "pvc-1"},
-    }
-    attachment = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "VolumeAttachment",
-        "metadata": {"name": "csi-1"},
-        "spec": {"nodeName": NEW_NODE, "source": {"persistentVolumeName": "pvc-1"}},
-        "status": {"attachError": {"message": "denied"}},
-    }
+    claim, attachment = failed_attachment("train-scratch", "denied")
     volumes = {"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}
     created = pod(node=NEW_NODE, spec=volumes, status=waiting("ContainerCreating"))
 
@@ -338,3 +327,12 @@ def test_a_node_that_is_being_set_up_needs_no_toleration(key: str) -> None:
 
     assert [each.subject for each in found if each.id == "S3"] == [f"Node {NEW_NODE}"]
     assert "P5" not in [each.id for each in found]
+
+
+def test_a_hidden_variable_of_a_device_plugin_is_unknown() -> None:
+    """A record has no values of variables. MIG_STRATEGY decides about the resources that new nodes offer."""
+    live = cluster("karpenter")
+    [plugin] = [each for each in live.objects("DaemonSet") if "plugin" in each.name]
+    plugin.content["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "MIG_STRATEGY", "value": HIDDEN}]
+    [daemon] = [each for each in live.case.cluster.daemon_sets if each.name == plugin.name]
+    assert isinstance(daemon.pod.every_container[0].env["MIG_STRATEGY"], Unknown)

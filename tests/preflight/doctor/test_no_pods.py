@@ -57,6 +57,17 @@ def test_a_workload_that_kueue_does_not_admit_is_a_question_of_its_own(has_owner
     assert not admitted.targets()
 
 
+def test_a_suspended_job_set_is_a_question_without_the_workloads() -> None:
+    jobs = [{"name": "a", "template": {"spec": {"template": {"spec": _GPU}}}}]
+    suspended = {**_JOB_SET, "spec": {"suspend": True, "replicatedJobs": jobs}}
+    live = cluster("karpenter", suspended)
+    live.dump.complete -= {"Workload"}
+    [target] = live.targets()
+    assert "A11" in [each.id for each in causes(live, target)]
+    assert "workloads.kueue.x-k8s.io" in [each.what for each in live.not_looked]
+    assert not cluster("karpenter", {**suspended, "spec": {"replicatedJobs": jobs}}).targets()
+
+
 def test_a_pod_with_a_workload_is_one_question() -> None:
     held = pod(status=_waits("gated"), metadata={"uid": "1", "labels": _LABELS})
     live = cluster("karpenter", held, _workload(held, QuotaReserved="False"))
@@ -103,10 +114,17 @@ def test_a_message_of_karpenter_without_the_name_of_a_node_pool_counts() -> None
 
 
 @pytest.mark.parametrize(
-    ("replicas", "reason", "expected"), [(0, "ScalingDisabled", ["A12"]), (0, "ValidMetricFound", [])]
+    ("reason", "spec", "metadata", "expected"),
+    [
+        ("ScalingDisabled", {}, {}, ["A12"]),
+        ("ValidMetricFound", {}, {}, []),
+        ("ScalingDisabled", {"minReplicas": 0}, {}, []),
+        # KEDA scales from 0 itself.
+        ("ScalingDisabled", {}, {"ownerReferences": [{"kind": "ScaledObject", "name": "chat"}]}, []),
+    ],
 )
 def test_an_autoscaler_of_an_owner_without_replicas_is_disabled(
-    replicas: int, reason: str, expected: list[str]
+    reason: str, spec: dict[str, Any], metadata: dict[str, Any], expected: list[str]
 ) -> None:
     meta = {"name": "chat", "namespace": "default"}
     template = {"spec": {**_GPU, "tolerations": [TOLERATION]}}
@@ -114,19 +132,20 @@ def test_an_autoscaler_of_an_owner_without_replicas_is_disabled(
     scaler = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": meta,
-        "spec": {"minReplicas": 1, "maxReplicas": 4, "scaleTargetRef": {"kind": "Deployment", "name": "chat"}},
+        "metadata": meta | metadata,
+        "spec": {"maxReplicas": 4, "scaleTargetRef": {"kind": "Deployment", "name": "chat"}} | spec,
         "status": {"conditions": [{"type": "ScalingActive", "status": "False", "reason": reason}]},
     }
-    live = cluster("karpenter", {**owner, "spec": {"replicas": replicas, "template": template}}, scaler)
+    live = cluster("karpenter", {**owner, "spec": {"replicas": 0, "template": template}}, scaler)
     assert [each.id for one in live.targets() for each in causes(live, one)] == expected
 
 
-@pytest.mark.parametrize("name", ["daemonsets", "daemonsets.apps"])
-def test_a_file_is_named_with_or_without_the_group(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("daemonsets", "likely"), ("daemonsets.apps", "proven")])
+def test_a_file_is_named_with_or_without_the_group(name: str, expected: str, tmp_path: Path) -> None:
+    """A list that a person wrote may be that of one namespace."""
     (tmp_path / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": []}))
     (tmp_path / f"{name}.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": []}))
-    assert Live(read_dump([str(tmp_path)])).certainty("DaemonSet") == "proven"
+    assert Live(read_dump([str(tmp_path)])).certainty("DaemonSet") == expected
     (tmp_path / f"{name}.json").rename(tmp_path / f"{name}.err")
     (tmp_path / f"{name}.err").write_text("error: the server doesn't have a resource type")
     assert Live(read_dump([str(tmp_path)])).certainty("DaemonSet") == "proven"

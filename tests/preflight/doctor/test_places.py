@@ -32,6 +32,12 @@ def test_a_pool_that_does_not_grow_is_explained_with_its_nodes() -> None:
     assert [(each["node"], each["idle"]) for each in answer["nodes"]] == [(_NODE, 0)]
 
 
+def test_pods_of_other_namespaces_may_wait_for_a_pool() -> None:
+    assert _answer(_LIMIT, "--pool", "gpu", "-n", "kube-system")["headline"] == (
+        "No GPU pod of namespace kube-system waits for a node in pool gpu"
+    )
+
+
 def test_another_pool_has_its_own_reason() -> None:
     assert "taint dedicated=training" in _answer(_TAINT, "--pool", "training")["diagnoses"][0]["place"]
     assert "a running node has 0 of 1 free" in _answer(_TAINT, "--node", _NODE)["diagnoses"][0]["place"]

@@ -221,6 +221,17 @@ def test_an_update_of_one_of_several_node_groups_is_not_called_that_of_the_node(
     assert "the update 0a1b of its node group can't" in _why(live)
 
 
+def test_only_a_node_with_a_fault_needs_a_repair() -> None:
+    live = _live("managed")
+    name = next(each for each in live.nodes if each.name == _NODE).labels["eks.amazonaws.com/nodegroup"]
+    group = {"nodegroupName": name, "clusterName": "c", "nodeRepairConfig": {"enabled": False}}
+    live.dump.aws["nodegroup"] = [("group.json", group)]
+    assert "H6" not in _why(live)
+    broken = {"type": "AcceleratedHardwareReady", "status": "False", "reason": "NvidiaXID79Error"}
+    next(each for each in live.nodes if each.name == _NODE).content["status"]["conditions"].append(broken)
+    assert "H6: node group" in _why(live)
+
+
 def test_gpus_that_a_dra_driver_publishes_are_not_unusable() -> None:
     room = {"cpu": "4", "pods": "58"}
     own = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
