@@ -251,3 +251,14 @@ def _stated(row: InstanceType) -> Labels:
         "instance-local-nvme": str(row.nvme_gb) if row.nvme_gb else None,
     }
     return labels | {key: exactly(value) for key, value in texts.items() if value is not None}
+
+
+def local_disks_fix(pool: Pool) -> str:
+    """Return how nodes use their local disks."""
+    if pool.kind == "karpenter":
+        return "Set spec.instanceStorePolicy: RAID0 in the EC2NodeClass."
+    if pool.operating_system == "bottlerocket":
+        return (
+            "Add a bootstrap command with 'apiclient ephemeral-storage init' and 'bind' to the Bottlerocket settings."
+        )
+    return "Set spec.instance.localStorage.strategy: RAID0 in the NodeConfig of the user data."

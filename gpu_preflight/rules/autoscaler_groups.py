@@ -24,9 +24,9 @@ from gpu_preflight.model.cluster_autoscaler import REMOVERS, goes_by_itself
 from gpu_preflight.model.software import DaemonSet
 from gpu_preflight.model.taints import Taint
 from gpu_preflight.node.daemon_reach import refusing_taints
-from gpu_preflight.node.devices import declared
+from gpu_preflight.node.devices import declared, single_label_value
 from gpu_preflight.node.nodes import gpu_types, surely_launches
-from gpu_preflight.reading.unknown import Unknown, mapping, mappings
+from gpu_preflight.reading.unknown import Unknown, known_text, mapping, mappings
 from gpu_preflight.rule import Problem, rule
 
 _SOURCE = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/cloudprovider/aws/README.md"
@@ -34,7 +34,8 @@ _MANAGER = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/c
 _WAITS = (
     "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/processors/customresources/gpu_processor.go"
 )
-_TAINT_VALUE = regex(r".*:(NoSchedule|NoExecute|PreferNoSchedule)")
+_EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+_TAINT_VALUE = regex(rf".*:({'|'.join(_EFFECTS)})")
 _NOT_TOLD = (f"{EKS_DOMAIN}/", "alpha.eksctl.io/")
 _NODE_POOLS = "https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecstartuptaints"
 _FAQ = "kubernetes/autoscaler cluster-autoscaler 1.36.1 cluster-autoscaler/FAQ.md"
@@ -73,10 +74,12 @@ def labels_or_taints_that_cluster_autoscaler_cannot_know(case: Case) -> Iterator
         unseen = [*(f"label {each}" for each in labels), *(f"taint {each}" for each in taints)]
         if unseen:
             text = f"cluster autoscaler can't see {', '.join(unseen)} of its nodes while the group is empty"
-            tags = [f"{LABEL_TAG}{each}={getattr(pool.labels[each], 'only', None) or '<value>'}" for each in labels]
-            tags += [f"{TAINT_TAG}{each.key}={each.value or ''}:{each.effect}" for each in taints]
-            fix = f"Tag the Auto Scaling group with {' and '.join(tags)}."
-            fix = "Set them in Labels and Taints of the node group." if pool.kind == "managed" else fix
+            tags = [f"{LABEL_TAG}{each}={single_label_value(pool, each) or '<value>'}" for each in labels]
+            values = ["<value>" if each.value is None else each.value for each in taints]
+            pairs = zip(taints, values, strict=True)
+            tags += [f"{TAINT_TAG}{each.key}={value}:{each.effect or '<effect>'}" for each, value in pairs]
+            own = f"Tag the Auto Scaling group with {' and '.join(tags)}."
+            fix = "Set them in Labels and Taints of the node group." if pool.kind == "managed" else own
             yield Problem.from_subject(pool, text, fix=fix, unknown=unknown)
 
 
@@ -136,8 +139,10 @@ def taint_tag_without_effect(case: Case) -> Iterator[Problem]:
         for key, value in group_tags(pool.properties).items():
             if key.startswith(TAINT_TAG) and not isinstance(value, Unknown) and not _TAINT_VALUE.fullmatch(str(value)):
                 text = f"tag {key} must have the form <value>:<effect>, got {str(value)!r}"
-                plain = str(value).replace("-", "").isalnum() or not value
-                fix = f"Set the value of the tag to {value}:NoSchedule." if plain else ""
+                written = known_text(value) or ""
+                plain = written.replace("-", "").isalnum() or not written
+                effect = f":{written}" if written in _EFFECTS else f"{written}:NoSchedule"
+                fix = f"Set the value of the tag to {effect}." if plain else ""
                 yield Problem.from_subject(pool, text, fix=fix)
 
 

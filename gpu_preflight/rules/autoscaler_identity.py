@@ -296,7 +296,7 @@ def policy_older_than_karpenter(case: Case) -> Iterator[Problem]:
     never = (_PROFILES,) if isinstance(isolated, Unknown) or is_true(isolated) else ()
     wanted = tuple(action for since, action in _SINCE if minor(version) >= since and action not in never)
     for each, actions in _lacking(cluster, "karpenter", wanted):
-        yield Problem(each, f"Karpenter {version}: {_denial(each, actions, cluster)}, so node classes stay unready")
+        yield Problem(each, f"Karpenter {version}: {_denial(each, actions, cluster)}, so node classes may stay unready")
 
 
 @rule("GPU170", "error", source="https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/")

@@ -134,7 +134,7 @@ def bootstrap_script_of_amazon_linux_2_on_al2023(case: Case) -> Iterator[Problem
 
     The script doesn't exist on AL2023, so kubelet never starts.
 
-    Fix: Replace the script by a NodeConfig in a MIME part application/node.eks.aws.
+    Fix: Replace the script with a NodeConfig in a MIME part application/node.eks.aws.
     """
     for pool in case.gpu_pools:
         called = any(_AL2_SCRIPT in each for each in pool.user_data.scripts)

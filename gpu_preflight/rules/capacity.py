@@ -385,12 +385,6 @@ def _has_zone(region: str | None, zone: str | Unknown) -> Answer:
     return Answer.YES if is_seen_zone(named) else Answer.UNKNOWN
 
 
-_VOLUME_ZONE_FIX = (
-    "Set a zone that exists in nodeAffinity of the PersistentVolume, or in allowedTopologies of the StorageClass; "
-    "'aws ec2 describe-availability-zones' lists them."
-)
-
-
 @rule("GPU428", "error", source=_ZONES)
 def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
     """Pod requires a zone that doesn't exist.
@@ -399,24 +393,30 @@ def pod_in_a_zone_that_there_is_not(case: Case) -> Iterator[Problem]:
 
     Fix: Use a zone that exists; 'aws ec2 describe-availability-zones' lists them.
     """
-    texts: dict[int, str] = {}
+    found: dict[int, tuple[str, str]] = {}
     for verdict in map(case.verdict, case.gpu_workloads):
         # Equal pods share their requests.
         key = id(verdict.demand)
-        if key not in texts:
-            texts[key] = _missing_zone_request(verdict.demand)
-        if text := texts[key]:
-            fix = _VOLUME_ZONE_FIX if text.startswith("has a volume") else ""
+        if key not in found:
+            found[key] = _missing_zone_request(verdict.demand)
+        text, fix = found[key]
+        if text:
             message = f"{text}, but AWS has no such zone, so the pod stays Pending"
             yield Problem.from_subject(verdict.workload, message, fix=fix)
 
 
-def _missing_zone_request(wanted: Demand) -> str:
-    """Return a pod's requirement of a zone that doesn't exist; empty if it has none."""
+def _missing_zone_request(wanted: Demand) -> tuple[str, str]:
+    """Return a pod's requirement of a zone that doesn't exist, and its fix if it isn't the rule's; empty for none."""
     named, zones = _missing_zone_requirement(wanted.pod.selection), wanted.topology.zones
     if named is not None:
-        return f"requires {named}"
-    return f"has a volume in {', '.join(zones)}" if zones and Requirement(ZONE, "In", zones).is_nowhere else ""
+        return f"requires {named}", ""
+    if not zones or not Requirement(ZONE, "In", zones).is_nowhere:
+        return "", ""
+    fix = (
+        "Set a zone that exists in nodeAffinity of the PersistentVolume, or in allowedTopologies of the StorageClass; "
+        "'aws ec2 describe-availability-zones' lists them."
+    )
+    return f"has a volume in {', '.join(zones)}", fix
 
 
 def _missing_zone_requirement(selection: Selection) -> Requirement | None:

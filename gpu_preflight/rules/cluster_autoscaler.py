@@ -116,7 +116,7 @@ def group_that_cluster_autoscaler_does_not_discover(case: Case) -> Iterator[Prob
         for name in _named(tags):
             if _is_other(name, cluster):
                 text = f"cluster autoscaler looks for groups of cluster {name}, but its cluster is {cluster.name}"
-                fix = f"Replace {name} by {cluster.name} in --{DISCOVERY}."
+                fix = f"Replace {name} with {cluster.name} in --{DISCOVERY}."
                 yield Problem(autoscaler, text, fix)
         for pool in case.gpu_pools:
             lacking = [each for each in tags if pool.kind == "self-managed" and _lacks(pool, each, tags[each])]
@@ -145,7 +145,8 @@ def _not_named(autoscaler: Autoscaler, case: Case) -> Iterator[Problem]:
             text = (
                 f"cluster autoscaler scales only group {shown}: its flags name no other group and no tags for discovery"
             )
-            bounds = f"{pool.min_nodes or 0}:{pool.max_nodes or 1}"
+            least, most = ("<min>" if pool.min_nodes is None else pool.min_nodes), pool.max_nodes or "<max>"
+            bounds = f"{least}:{most}"
             own = f"asg:tag={AUTOSCALED_TAG},{AUTOSCALED_BY_TAG}{case.cluster.written_name}"
             fix = f"Add flag --{EXPLICIT}={bounds}:<group>, or use --{DISCOVERY}={own} instead."
             yield Problem.from_subject(pool, text, fix=fix, unknown=answer is None)

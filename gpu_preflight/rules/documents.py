@@ -341,7 +341,7 @@ def placeholder_that_is_not_replaced(case: Case) -> Iterator[Problem]:
     Unless a script replaces it first, eksctl and the API server reject such a name, AWS has no role with this name, and
     cluster autoscaler finds no group by such a tag.
 
-    Fix: Replace the placeholder by the real value.
+    Fix: Replace the placeholder with the real value.
     """
     cluster = case.cluster
     for each in cluster.objects:

@@ -236,9 +236,8 @@ def one_handle_of_two_buckets(case: Case) -> Iterator[Problem]:
         if each.is_bucket and isinstance(each.handle, str):
             other = seen.setdefault(each.handle, each)
             if other.title != each.title:
-                text = (
-                    f"{each.title}: {other.title} has the same volumeHandle {each.handle}, so Kubernetes confuses them"
-                )
+                text = f"{each.title}: {other.title} has the same volumeHandle {each.handle}"
+                text += ", so Kubernetes treats them as one volume"
                 yield Problem(each.object, text)
 
 

@@ -170,7 +170,9 @@ def _worker_fix(found: Miss, cluster: Cluster) -> str:
     path = _WORKER_TOLERATIONS.get(chart)
     own = f"spec.template.spec.tolerations of DaemonSet {found.daemon.name}"
     where = f"{path} in the values of chart {chart}" if path else own
-    entries = (f"{{key: {each.key}, operator: Exists, effect: {each.effect}}}" for each in found.taints)
+    effects = [f", effect: {each.effect}" if each.effect else "" for each in found.taints]
+    pairs = zip(found.taints, effects, strict=True)
+    entries = (f"{{key: {each.key}, operator: Exists{effect}}}" for each, effect in pairs)
     return f"Add {' and '.join(entries)} to the list {where}."
 
 
@@ -298,7 +300,8 @@ def two_device_managers_on_one_node(case: Case) -> Iterator[Problem]:
         if len(names) > 1:
             text = f"{' and '.join(names)} both advertise the GPUs of its nodes, so two pods may get the same GPU"
             built_in = built_in_device_manager(pool) is not None
-            fix = f"Exclude the pool's nodes from DaemonSet {names[1]} by node affinity." if built_in else ""
+            others = " and ".join(names[1:])
+            fix = f"Exclude the pool's nodes from DaemonSet {others} by node affinity." if built_in else ""
             yield Problem.from_subject(pool, text, fix=fix)
         elif names and any(reaches(each, pool, case.cluster) is not Answer.NO for each in by_eksctl):
             text = (
@@ -466,7 +469,7 @@ def two_host_engines_of_dcgm_on_one_node(case: Case) -> Iterator[Problem]:
                 )
                 operators = all(each.name == _OF_OPERATOR for each in here)
                 fix = f"Set dcgm.enabled: false in the values of chart {GPU_OPERATOR}." if operators else ""
-                fix = fix or f"Remove {names}, or exclude the pool's nodes from it by node affinity."
+                fix = fix or f"Remove {names}, or exclude the pool's nodes by node affinity."
                 yield Problem.from_subject(pool, text, fix=fix)
 
 

@@ -98,12 +98,13 @@ def _image_fix(pool: Pool, cluster: Cluster) -> str:
         return _ALIAS
     if is_of_eksctl(pool):
         return "Set amiFamily: AmazonLinux2023 in the node group and remove ami. eksctl then selects the image."
-    written = known_text(pool.properties.get("AmiType")) or str(pool_image(pool))
     architectures = {each.architecture for each in _rows(pool)}
-    arm = "arm64" in architectures if architectures else "arm64" in written.lower().replace("arm_64", "arm64")
-    variant = "nvidia" if architectures else "standard"
+    arm = "arm64" in architectures if architectures else image_architecture(pool) == "arm64"
+    has_gpus = architectures or (known_text(pool.properties.get("AmiType")) or "").endswith(("_GPU", "_NVIDIA"))
+    variant = "nvidia" if has_gpus else "standard"
     if pool.kind == "managed":
-        return f"Set AmiType to AL2023_{'ARM' if arm else 'x86'}_64_{variant.upper()}."
+        first = "Set" if pool.launch.image is None else "Remove ImageId from the launch template, and set"
+        return f"{first} AmiType to AL2023_{'ARM' if arm else 'x86'}_64_{variant.upper()}."
     version = _version(cluster, pool) or "<version>"
     cpu = "arm64" if arm else "x86_64"
     path = f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{cpu}/{variant}/recommended/image_id"
@@ -154,11 +155,11 @@ def image_for_another_cpu_architecture(case: Case) -> Iterator[Problem]:
             text = f"the node image is for {image}, but the CPU of {', '.join(wrong)} is {other}"
             fix = f"Use an image for {other}, or instance types with {image} CPUs."
             if "AmiType" in pool.properties and len(wrong) == len(_rows(pool)):
-                ami_type = str(pool.properties["AmiType"])
-                fitting = (
-                    ami_type.replace("x86_64", "ARM_64") if other == "arm64" else ami_type.replace("ARM_64", "x86_64")
-                )
-                fix = f"Set AmiType to {fitting}."
+                old, new = ("x86_64", "ARM_64") if other == "arm64" else ("ARM_64", "x86_64")
+                ami_type = known_text(pool.properties["AmiType"]) or ""
+                # AL2 has no type for GPUs of arm64.
+                can_change = old in ami_type and not ami_type.startswith("AL2_")
+                fix = f"Set AmiType to {ami_type.replace(old, new)}." if can_change else fix
             yield Problem.from_subject(pool, text, fix=fix, unknown=not surely_launches(pool, wrong))
         elif image is None and not pool.undecided and len({each.architecture for each in _rows(pool)}) > 1:
             types = ", ".join(f"{each.name} ({each.architecture})" for each in _rows(pool))
@@ -235,7 +236,7 @@ def _both_branches_fix(pool: Pool, *, stated: bool) -> str:
     if dig(pool.user_data.settings, "kernel", "drivers", "nvidia", "branch") is not None:
         return "Remove branch from settings.kernel.drivers.nvidia in the user data, so Bottlerocket selects it by GPU."
     if stated:
-        return "Use Bottlerocket 1.68.0 or later, which contains driver branches 580 and 595."
+        return "Use Bottlerocket 1.68.0 or later, most variants of which contain driver branches 580 and 595."
     return "Use Bottlerocket 1.66.0 or later for Kubernetes 1.37, or an AL2023 image of release v20260917 or later."
 
 
@@ -263,8 +264,8 @@ def image_release_with_a_known_fault(case: Case) -> Iterator[Problem]:
             if not each.gpu_only or id(pool) in gpu_pools:
                 text = f"node image release {ami_release(pool)} has a fault: {each.what}; {_describe_fix(each)}"
                 some = bool(each.kubernetes) and image_version(pool, case.cluster.version) is None
-                newest = "Remove ReleaseVersion, so EKS uses the newest release." if pool.kind == "managed" else ""
-                fix = _ALIAS if pool.kind == "karpenter" else newest
+                newest = "Remove ReleaseVersion, so EKS uses the newest release."
+                fix = _ALIAS if pool.kind == "karpenter" else newest if "ReleaseVersion" in pool.properties else ""
                 yield Problem.from_subject(pool, text, fix=fix, unknown=some).in_object(pool.node_class, _TERMS)
 
 

@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from gpu_facts.hardware.catalogue import catalogue
 from gpu_facts.labels import AUTOSCALED_BY_TAG, AUTOSCALED_TAG
 from gpu_facts.light import regex
 from gpu_preflight.case import Case
@@ -15,6 +16,7 @@ from gpu_preflight.cluster.pools import has_open_tags, is_given, is_visible, lau
 from gpu_preflight.model.answer import Answer
 from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.pod import read_pod_template
+from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.unknown import Unknown, is_true, known_text, mapping, mappings
 from gpu_preflight.reading.user_data import MAX_BYTES, UserData
 from gpu_preflight.rule import Problem, rule
@@ -142,7 +144,7 @@ def image_named_twice_or_not_at_all(case: Case) -> Iterator[Problem]:
             yield Problem.from_subject(pool, text, fix=fix)
         elif custom and pool.launch.image is None:
             text = "AmiType is CUSTOM, but no launch template sets ImageId, so EKS rejects the group"
-            fix = "Set AmiType to AL2023_x86_64_NVIDIA, or ImageId in the launch template."
+            fix = "Set AmiType to an image type for its instance types, such as AL2023_x86_64_NVIDIA, or set ImageId."
             yield Problem.from_subject(pool, text, fix=fix)
 
 
@@ -234,7 +236,7 @@ def launch_configuration_instead_of_launch_template(case: Case) -> Iterator[Prob
     Launch configurations don't support instance types of 2023 and later, and accounts created since October 2024 can't
     create one.
 
-    Fix: Replace LaunchConfigurationName by LaunchTemplate, which refers to an AWS::EC2::LaunchTemplate.
+    Fix: Replace LaunchConfigurationName with LaunchTemplate, which refers to an AWS::EC2::LaunchTemplate.
     """
     for pool in (*case.cluster.pools, *case.cluster.unclaimed):
         configured = pool.kind == "self-managed" and pool.properties.get("LaunchConfigurationName") is not None
@@ -313,7 +315,9 @@ def image_named_by_a_literal_id(case: Case) -> Iterator[Problem]:
         image = known_text(pool_image(pool)) or ""
         if pool.is_group and re.fullmatch(r"ami-[0-9a-f]{8,17}", image):
             text = f"its fixed image id {image} exists in only one region and doesn't follow Kubernetes versions"
-            fix = "Remove ImageId from the launch template, and set AmiType to AL2023_x86_64_NVIDIA."
+            is_arm = any(catalogue()[each].architecture == "arm64" for each in gpu_types(pool))
+            ami_type = f"AL2023_{'ARM' if is_arm else 'x86'}_64_NVIDIA"
+            fix = f"Remove ImageId from the launch template, and set AmiType to {ami_type}."
             yield Problem.from_subject(pool, text, fix=fix if pool.kind == "managed" else "")
 
 

@@ -306,7 +306,9 @@ def budget_that_lets_no_broken_node_be_repaired(case: Case) -> Iterator[Problem]
             text = (
                 f"its disruption budget of 0 nodes {includes}; since version 1.15, Karpenter applies it to node repair"
             )
-            fix = f'Set nodes: "1" in the budget with reason {_REASON}, or remove the reason.' if listed else ""
+            only = len(blocking[0].reasons or ()) == 1
+            without = "delete this budget" if only else f"remove {_REASON} from its reasons"
+            fix = f'Set nodes: "1" in the budget with reason {_REASON}, or {without}.' if listed else ""
             yield Problem.from_subject(pool, f"{text} too and can't replace a broken node", fix=fix)
 
 

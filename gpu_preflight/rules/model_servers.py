@@ -20,7 +20,7 @@ from gpu_preflight.model.cluster import Pool
 from gpu_preflight.model.container import Container
 from gpu_preflight.model.pod import Workload
 from gpu_preflight.model.programs import SERVERS, Program, count_whole_gpus
-from gpu_preflight.node.instance_types import root_gib, uses_local_disks
+from gpu_preflight.node.instance_types import local_disks_fix, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, known_text, mapping
 from gpu_preflight.rule import Problem, check_each_pod, rule
@@ -114,12 +114,11 @@ def weights_exceed_download_disk(case: Case) -> Iterator[Problem]:
                 f"container {container.name} downloads {weights.text} of {program.model} to {folder} on the node's "
                 "disk, but"
             )
-            text += f" pods of pool {pool.name} have {show(DISK, most)} of it{_unused(pool)}"
+            unused = _unused(pool)
+            text += f" pods of pool {pool.name} have {show(DISK, most)} of it{unused}"
             certain = len(small) == len(pools) and weights.bytes_min > most and program.is_sure
-            local = "spec.instance.localStorage.strategy: RAID0 in the NodeConfig"
-            local = "spec.instanceStorePolicy: RAID0 in the EC2NodeClass" if pool.kind == "karpenter" else local
-            fix = f"Mount a PersistentVolumeClaim at {folder}, or use the local NVMe disks: {local}."
-            yield Problem.from_subject(workload, text, fix=fix if _unused(pool) else "", unknown=not certain)
+            fix = f"Mount a PersistentVolumeClaim at {folder}, or use the local NVMe disks. {local_disks_fix(pool)}"
+            yield Problem.from_subject(workload, text, fix=fix if unused else "", unknown=not certain)
 
 
 @rule("GPU477", "warning", source="https://docs.vllm.ai/en/v0.11.2/configuration/conserving_memory.html")

@@ -134,11 +134,13 @@ def isolated_nodes_without_the_vpc_endpoints_they_need(case: Case) -> Iterator[P
             if lacking:
                 has = "have" if every or len(shut) > 1 else "has"
                 message = f"{where} {has} no route out, and VPC {vpc.path} has no endpoint for {', '.join(lacking)}"
-                kinds = [("interface endpoints", [each for each in lacking if each != "s3"])]
-                kinds.append(("a gateway endpoint", [each for each in lacking if each == "s3"]))
-                added = " and ".join(f"{kind} for {', '.join(some)}" for kind, some in kinds if some)
-                fix = f"Add {added}, or a NAT gateway."
-                text = f"{message}, so nodes there don't become Ready"
+                interfaces = ", ".join(each for each in lacking if each != "s3")
+                added = [f"interface endpoints for {interfaces}"] if interfaces else []
+                added += ["a gateway endpoint for s3"] if "s3" in lacking else []
+                fix = f"Add {' and '.join(added)}, or a NAT gateway."
+                pods_only = lacking == ["eks-auth"]
+                effect = "pods there get no credentials" if pods_only else "nodes there don't become Ready"
+                text = f"{message}, so {effect}"
                 # A node can start in any of the subnets.
                 yield Problem.from_subject(pool, text, fix=fix, unknown=not every)
 

@@ -129,7 +129,7 @@ def warm_pool_that_eks_refuses(case: Case) -> Iterator[Problem]:
 
     Groups with ImageId can't have warm pools. Bottlerocket nodes can neither hibernate nor be reused.
 
-    Fix: Remove WarmPoolConfig, or use AmiType AL2023_x86_64_NVIDIA.
+    Fix: Remove WarmPoolConfig, or use an AL2023 AmiType without ImageId.
     """
     for pool in _managed(case.cluster):
         warm = mapping(pool.properties.get("WarmPoolConfig"))

@@ -137,7 +137,8 @@ def nodepool_for_gpus_without_limits(case: Case) -> Iterator[Problem]:
         known = isinstance(pool.properties.get("limits", {}), dict)
         bounded = pool.max_nodes is not None or any(name.startswith(_BOUNDING) for name in pool.limits)
         if known and not static and not bounded and not dig(pool.properties, "limits", GPU):
-            yield Problem.from_subject(pool, "it has no limit on GPUs or nodes, so a mistake may use the whole quota")
+            text = "it has no limit on GPUs, CPU, memory or nodes, so a mistake may use the whole quota"
+            yield Problem.from_subject(pool, text)
 
 
 @rule("GPU387", "warning", source=f"{_NODE_POOLS}#speclimits")
@@ -177,7 +178,7 @@ def shares_slices_or_fractions_that_karpenter_does_not_know(case: Case) -> Itera
 
     Karpenter knows only the whole GPUs that EC2 reports. A pod that requests another resource starts no node.
 
-    Fix: Add a NodeOverlay for each number that a node offers. It needs settings.featureGates.nodeOverlay: true.
+    Fix: Turn on settings.featureGates.nodeOverlay, and add a NodeOverlay with these resources for each instance type.
     """
     cluster = case.cluster
     for pool in gpu_node_pools(cluster):
@@ -434,9 +435,8 @@ def job_on_nodes_that_expire(case: Case) -> Iterator[Problem]:
         after = default if written is None else known_text(written)
         if default and after and after != "Never":
             text = f"nodes of pool {pool.name} expire after {after}, which ends a job that is still running"
-            longest = (
-                "Set spec.template.spec.expireAfter: 504h, which is EKS Auto Mode's maximum, and write checkpoints."
-            )
+            longest = "Set spec.template.spec.expireAfter: 504h, EKS Auto Mode's maximum, and write checkpoints."
+            longest = "Write checkpoints." if after == "504h" else longest
             never = "Set spec.template.spec.expireAfter: Never in the NodePool."
             yield Problem.from_subject(workload, text, fix=longest if pool.kind == "auto-mode" else never)
 

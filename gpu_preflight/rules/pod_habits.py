@@ -102,7 +102,8 @@ def pod_that_takes_every_gpu_of_its_node(case: Case) -> Iterator[Problem]:
     The container sees all GPUs independent of its requests, including GPUs of other pods. The scheduler counts none for
     it.
 
-    Fix: Remove the variable and set nvidia.com/gpu in limits, or set the variable to void if it needs no GPU.
+    Fix: Remove the variable and set nvidia.com/gpu in limits, or set the variable to void if the container needs no
+    GPU.
     """
     for workload in case.cluster.workloads:
         for container in workload.containers:

@@ -306,10 +306,10 @@ def gpu_pod_that_waits_until_somebody_releases_it(case: Case) -> Iterator[Proble
 
     For a pod with scheduling gates or of a suspended job, no autoscaler creates a node.
 
-    Fix: Remove the gate or install its controller, or resume the job or name its queue.
+    Fix: Remove the gate, or install the controller that removes it. For a suspended job, set spec.suspend: false.
     """
     queued = is_defined(KUEUE_DOMAIN, case.cluster)
-    or_queue = f", or label {KUEUE_QUEUE} to the name of a LocalQueue" if queued else ""
+    or_queue = f", or set label {KUEUE_QUEUE} to the name of a LocalQueue" if queued else ""
     for workload in case.gpu_workloads:
         gates = [each.text for each in case.verdict(workload).reasons if each.kind == "gate"]
         for text in gates:
@@ -340,7 +340,7 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
 
     Cluster autoscaler ignores the pod, so it runs only if a node happens to be free.
 
-    Fix: Set the value of its PriorityClass to -10 or more.
+    Fix: Name a PriorityClass with value -10 or more. The value of an existing one can't be changed.
     """
     cluster = case.cluster
     if cluster.autoscaler("karpenter") or cluster.auto_mode:
@@ -353,7 +353,8 @@ def priority_too_low_for_a_new_node(case: Case) -> Iterator[Problem]:
     for workload in case.gpu_workloads:
         if cutoff is not None and workload.priority is not None and workload.priority < cutoff:
             text = f"its priority {workload.priority} is below {cutoff}, so cluster autoscaler creates no node for it"
-            yield Problem.from_subject(workload, text, fix=f"Set the value of its PriorityClass to {cutoff} or more.")
+            fix = f"Set priorityClassName to a PriorityClass with value {cutoff} or more."
+            yield Problem.from_subject(workload, text, fix=fix)
 
 
 @rule("GPU120", "error", source="https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/", stops=False)

@@ -168,7 +168,7 @@ def _unreached(workload: Workload, target: Any) -> tuple[str, str]:
         if None in named or "$" in name or "{" in name:
             return "", ""
         if name not in ports:
-            fix = f"Name a port of the server's container {name}, or set targetPort to the number of its port."
+            fix = f"Add name: {name} to a port of the server's container, or set targetPort to the number of its port."
             return f"port {name}, but no port of its pods has this name", fix
         target = ports[name]
     number = known_number(target)

@@ -72,10 +72,9 @@ def image_that_isolated_nodes_cannot_pull(case: Case) -> Iterator[Problem]:
             fix = _copy_fix(image, near, workload.title)
             yield Problem.from_subject(workload, text, fix=fix, unknown=unknown)
     for daemon in cluster.daemon_sets:
-        values = [f"the values of chart {each.name}" for each in cluster.charts if each.origin == daemon.origin]
         for image in sorted(_out_of_reach(daemon.pod.containers or (), near)):
             text = f"DaemonSet {daemon.name} uses image {image}, but {tail}"
-            fix = _copy_fix(image, near, *(values or [f"DaemonSet {daemon.name}"]))
+            fix = _copy_fix(image, near, f"DaemonSet {daemon.name}")
             yield Problem(daemon, text, fix, unknown=unknown)
     for chart in cluster.charts:
         if chart.name in NVIDIA_CHARTS and dig(chart.values, *NVIDIA_CHARTS[chart.name]) is None:

@@ -33,7 +33,7 @@ from gpu_preflight.model.cluster import Cluster, Pool
 from gpu_preflight.model.launch import Disk
 from gpu_preflight.model.pod import Pod, Workload
 from gpu_preflight.model.storage import EBS_PROVISIONERS, PersistentVolume
-from gpu_preflight.node.instance_types import root_device, root_gib, uses_local_disks
+from gpu_preflight.node.instance_types import local_disks_fix, root_device, root_gib, uses_local_disks
 from gpu_preflight.node.nodes import gpu_types, minor
 from gpu_preflight.reading.unknown import Unknown, dig, is_expression, items, known_number, known_text
 from gpu_preflight.rule import Problem, rule
@@ -156,19 +156,8 @@ def local_nvme_disks_that_nothing_uses(case: Case) -> Iterator[Problem]:
         open_policy = isinstance(pool.launch.store_policy, Unknown)
         if disks and known and chosen and not open_policy and not _uses_local_disks(pool):
             sizes = ", ".join(f"{size} GB of {name}" for name, size in list(disks.items())[:4])
-            problem = Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}", fix=_disks_fix(pool))
+            problem = Problem.from_subject(pool, f"its local NVMe disks are unused: {sizes}", fix=local_disks_fix(pool))
             yield problem.in_object(pool.node_class, "spec.instanceStorePolicy")
-
-
-def _disks_fix(pool: Pool) -> str:
-    """Return how nodes use their local disks."""
-    if pool.kind == "karpenter":
-        return "Set spec.instanceStorePolicy: RAID0 in the EC2NodeClass."
-    if pool.operating_system == "bottlerocket":
-        return (
-            "Add a bootstrap command with 'apiclient ephemeral-storage init' and 'bind' to the Bottlerocket settings."
-        )
-    return "Set spec.instance.localStorage.strategy: RAID0 in the NodeConfig of the user data."
 
 
 @rule(
@@ -338,11 +327,12 @@ def storage_class_whose_driver_is_absent(case: Case) -> Iterator[Problem]:
         known = [*INSTALLED_BY, EBS_OF_AUTO_MODE]
         near = get_close_matches(made, known, 1, 0.8) if made not in known else []
         text = f"{claim.title} has {source.object.kind} {source.object.name}, whose driver {made}"
+        field = "provisioner" if source.object.kind == "StorageClass" else "spec.csi.driver"
         if made == EBS_OF_AUTO_MODE:
-            fix = "Set provisioner: ebs.csi.aws.com and install add-on aws-ebs-csi-driver, or turn EKS Auto Mode on."
+            fix = f"Set {field}: ebs.csi.aws.com and install add-on aws-ebs-csi-driver, or turn EKS Auto Mode on."
             yield Problem.from_subject(workload, f"{text} needs EKS Auto Mode, which is off", fix=fix)
         elif near:
-            fix = f"Set the driver to {near[0]}."
+            fix = f"Set {field}: {near[0]}."
             yield Problem.from_subject(workload, f"{text} doesn't exist; did you mean '{near[0]}'?", fix=fix)
         else:
             brought = INSTALLED_BY.get(made)

@@ -132,10 +132,9 @@ def objects_of_s3_for_pods_without_a_role(case: Case) -> Iterator[Problem]:
             continue
         answer = has_role(account, case.cluster)
         if answer is not Answer.YES and not _nodes_may_read(workload, case):
-            text = (
-                f"container {container.name} reads from S3, but service account {'/'.join(account)} has no IAM role, "
-                "and the pod can't use a node role that may read S3"
-            )
+            text = f"container {container.name} reads from S3, but service account {'/'.join(account)} has no IAM role"
+            if case.candidate_pools(workload):
+                text += ", and the pod can't use a node role that may read S3"
             unknown = answer is Answer.UNKNOWN or not _signs(container) or _may_have_others(workload, container)
             yield Problem.from_subject(workload, text, unknown=unknown)
 
